@@ -161,10 +161,15 @@ def sizes_of(stats: dict, size: int) -> dict[str, tuple[float, str]]:
     entries = {"DT": "full_count", "BT": "burst_count", "HeadDT": "head_entry_count", "TailDT": "tail_entry_count"}
     for table, name in entries.items():
         figures[f"table_entries/{table}"] = (stats[name], "entries")
-    # Bytes of each table, of programs that tell them.
-    for table in entries:
-        if (name := f"{table.lower()}_bytes") in stats:
-            figures[f"table_bytes/{table}"] = (stats[name], "bytes")
+    # DT and BT are one table here, by number and by fingerprint.
+    pages = {
+        "DT and BT": stats["stored_table_bytes"] + stats["fingerprint_table_bytes"],
+        "HeadDT": stats["head_table_bytes"],
+        "TailDT": stats["tail_table_bytes"],
+        "map": stats["map_table_bytes"],
+    }
+    for table, size_bytes in pages.items():
+        figures[f"table_bytes/{table}"] = (size_bytes, "bytes")
     for name in ("head_hit", "tail_hit", "head_exhausted", "tail_exhausted", "cancelled"):
         figures[f"writes/{name}"] = (stats["writes"][f"{name}_count"], "blocks")
     return figures

@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 21] = [
+const CRATES: [(&str, &[&str]); 22] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -35,7 +35,12 @@ const CRATES: [(&str, &[&str]); 21] = [
     ),
     ("cutpoint-image", &[]),
     ("cutpoint-volume", &["cutpoint-delta", "cutpoint-fingerprint"]),
+    ("cutpoint-nbdkit", &["cutpoint-volume"]),
     ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
+    (
+        "cutpoint-page",
+        &["cutpoint-backup", "cutpoint-repository", "cutpoint-storage", "cutpoint-terminal"],
+    ),
     (
         "cutpoint",
         &[
@@ -44,6 +49,7 @@ const CRATES: [(&str, &[&str]); 21] = [
             "cutpoint-estimate",
             "cutpoint-image",
             "cutpoint-import",
+            "cutpoint-page",
             "cutpoint-repository",
             "cutpoint-storage",
             "cutpoint-terminal",
@@ -104,7 +110,7 @@ const ROOMS: [(&str, Layers); 6] = [
     (
         "cutpoint-storage",
         &[
-            &["error", "hex", "kind", "stop", "wait_notice"],
+            &["error", "hex", "kind", "stop", "system", "wait_notice"],
             &["environment"],
             &["wait"],
             &["storage", "throttle"],
@@ -141,7 +147,7 @@ const ROOMS: [(&str, Layers); 6] = [
     (
         "cutpoint-volume",
         &[
-            &["error", "folder", "keys", "rules"],
+            &["error", "folder", "keys", "rules", "zeros"],
             &["mode"],
             &["format"],
             &["cache", "codec", "key_slots"],

@@ -9,6 +9,7 @@
 //! - `cargo xtask sizes`: functions and files that are too large.
 //! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
 //! - `cargo xtask platforms`: the program, compiled for platforms on which it is not tested.
+//! - `cargo xtask package`: the files of a release.
 //! - `cargo xtask oracle`: our cut-points compared with those of third-party programs.
 //! - `cargo xtask torture` and `cargo xtask attacks`: the release build under attack.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod layers;
 mod licences;
 mod memory_folder;
 mod oracle;
+mod package;
 mod platforms;
 mod prose;
 mod sizes;
@@ -36,7 +38,7 @@ use memory_folder::MemoryFolder;
 
 /// The help text, which is printed for unknown commands.
 const USAGE: &str = "\
-usage: cargo xtask check [--quick | --long | --services]
+usage: cargo xtask check [--quick | --long | --services | --platforms]
        cargo xtask advisories
        cargo xtask release-check
        cargo xtask guide [--write]
@@ -46,6 +48,8 @@ usage: cargo xtask check [--quick | --long | --services]
        cargo xtask prose
        cargo xtask sizes
        cargo xtask platforms
+       cargo xtask package [KIND] [--target TRIPLE] [--allow-changes]
+       cargo xtask package sign KEY
        cargo xtask oracle [DIR]
        cargo xtask torture [--seed N] [--seconds N] [--storm-seconds N] [--s3]
        cargo xtask attacks [RUNS]
@@ -75,8 +79,15 @@ guide    runs the commands of README.md and of the pages of book/, and compares 
 book     puts the pages of the book together below the target directory, with those of commands and with
          charts, checks their links (a step of check), and builds the book if mdbook is there
 
-platforms  cargo check of the program for the platforms whose standard library is installed: FreeBSD
-           (x86_64-unknown-freebsd). The C code of libraries is left out. Nothing is linked or run
+platforms  cargo check for the platforms whose standard library is installed, also `check --platforms`: of
+           the program for FreeBSD (x86_64-unknown-freebsd) and macOS (aarch64-apple-darwin), and of the
+           libraries below it for Windows (x86_64-pc-windows-gnu). The C code of libraries is left out.
+           Nothing is linked or run. Not a step of check: each platform takes about a minute
+
+package  makes the files of a release in target/package, or those of one KIND: binary, tar, deb, rpm, sbom
+         for each target; oci, source, formula, sums once. Two builds of a commit are equal byte by
+         byte. Needs Python, which installs Zig, and the standard libraries of the targets (rustup).
+         sign makes SHA256SUMS.sig with a key of OpenSSH. packaging/README.md has the rest
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
@@ -130,7 +141,7 @@ const SERVICES: Step = ("services", test_run::services);
 
 const BOOK: Step = ("book", book::check);
 
-const BOOK_BUILT: Step = ("book", book::build);
+const BOOK_BUILT: Step = ("book, built", book::build);
 
 const GUIDE: Step = ("guide", compare_guide);
 
@@ -157,6 +168,7 @@ fn main() -> ExitCode {
         ["check", "--long"] => return check(true),
         ["check", "--quick"] => QUICK_STEPS.to_vec(),
         ["check", "--services"] => vec![SERVICES],
+        ["platforms"] | ["check", "--platforms"] => vec![PLATFORMS],
         ["advisories"] => vec![ADVISORIES],
         ["release-check"] => {
             return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false)));
@@ -169,7 +181,9 @@ fn main() -> ExitCode {
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
         ["sizes"] => vec![SIZES],
-        ["platforms"] => vec![PLATFORMS],
+        ["package", ..] => {
+            return report(timed("package", || package::run(&words[1..])));
+        }
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
         ["torture", ..] => return attacks::torture(&words[1..]),

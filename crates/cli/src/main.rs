@@ -61,6 +61,11 @@ use cutpoint_terminal::{escape, interrupt, usage};
 use crate::args::Args;
 use crate::report::{PROGRAM, Report};
 
+/// The allocator of programs that are linked with musl, whose own takes one lock for all threads.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
     hide_memory();

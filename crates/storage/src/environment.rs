@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::stop::Stop;
+use crate::system::{self, Existence};
 use crate::wait_notice::WaitNotice;
 
 /// The source of time, randomness, and process identity.
@@ -184,21 +185,15 @@ pub struct System;
 #[expect(clippy::disallowed_methods, reason = "this is where the rest of the store asks")]
 impl Environment for System {
     fn now_ns(&self) -> i64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+        system::now_ns()
     }
 
     fn elapsed_ns(&self) -> u64 {
-        // Boottime counts sleep; elsewhere, monotonic is the best that is available.
-        #[cfg(target_os = "linux")]
-        let clock = rustix::time::ClockId::Boottime;
-        #[cfg(not(target_os = "linux"))]
-        let clock = rustix::time::ClockId::Monotonic;
-        clock_ns(clock)
+        system::elapsed_ns()
     }
 
     fn awake_ns(&self) -> u64 {
-        clock_ns(rustix::time::ClockId::Monotonic)
+        system::awake_ns()
     }
 
     fn random(&self, bytes: &mut [u8]) -> Result<()> {
@@ -208,10 +203,9 @@ impl Environment for System {
     }
 
     fn process(&self) -> Process {
-        let process_id = u32::try_from(rustix::process::getpid().as_raw_nonzero().get());
-        let process_id = process_id.unwrap_or(0);
+        let process_id = system::process_id();
         Process {
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: system::host_name(),
             boot_id: boot_id(),
             namespace: process_namespace(),
             process_id,
@@ -235,38 +229,7 @@ impl Environment for System {
         if !is_of_this_boot || other.host != this.host || other.namespace != this.namespace {
             return true;
         }
-        !is_gone(other, existence(other.process_id), || process_started(other.process_id))
-    }
-}
-
-/// The answer of the system to a signal that is not sent (`kill` with 0).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Existence {
-    /// There is such a process, whether or not this process may signal it.
-    Exists,
-    /// There is no such process in this namespace.
-    Absent,
-    /// The system did not answer.
-    Unknown,
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is where the rest of the store asks")]
-fn clock_ns(clock: rustix::time::ClockId) -> u64 {
-    let now = rustix::time::clock_gettime(clock);
-    let ns = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
-    u64::try_from(ns).unwrap_or(0)
-}
-
-fn existence(process_id: u32) -> Existence {
-    let raw = i32::try_from(process_id).ok();
-    // 0 would stand for this process's own group.
-    let Some(pid) = raw.and_then(rustix::process::Pid::from_raw) else {
-        return Existence::Unknown;
-    };
-    match rustix::process::test_kill_process(pid) {
-        Ok(()) | Err(rustix::io::Errno::PERM) => Existence::Exists,
-        Err(rustix::io::Errno::SRCH) => Existence::Absent,
-        Err(_) => Existence::Unknown,
+        !is_gone(other, system::existence(other.process_id), || process_started(other.process_id))
     }
 }
 
@@ -313,12 +276,11 @@ fn process_namespace() -> String {
 
 /// Returns the start of a process in clock ticks since boot; 0 if there is no such process, or no
 /// `/proc` of this namespace that shows it.
-#[expect(clippy::disallowed_methods, reason = "this is where the rest of the store asks")]
 fn process_started(process_id: u32) -> u64 {
     // A new namespace may still see the `/proc` of the old one, whose ids mean other processes.
     let own = std::fs::read_link("/proc/self").ok();
-    let own = own.and_then(|own| own.to_str()?.parse::<i32>().ok());
-    if own != Some(rustix::process::getpid().as_raw_nonzero().get()) {
+    let own = own.and_then(|own| own.to_str()?.parse::<u32>().ok());
+    if own != Some(system::process_id()) {
         return 0;
     }
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process_id}/stat")) else {
@@ -332,7 +294,7 @@ fn process_started(process_id: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Existence, Process, System, existence, is_gone, parse_machine_id};
+    use super::{Environment, Existence, Process, System, is_gone, parse_machine_id};
 
     #[test]
     fn only_a_process_that_is_known_to_be_gone_is_dead() {
@@ -362,16 +324,6 @@ mod tests {
         assert!(!is_gone(&other, Existence::Unknown, hidden), "the system does not say");
         let untold = Process { started: 0, ..other };
         assert!(!is_gone(&untold, Existence::Exists, || 101), "its start was not told");
-    }
-
-    #[test]
-    fn process_of_another_user_exists() {
-        // The first process of a namespace seldom belongs to the user of the test; either answer is
-        // `Exists`.
-        assert_eq!(existence(1), Existence::Exists, "EPERM is an answer");
-        assert_eq!(existence(0), Existence::Unknown, "0 is no process");
-        assert_eq!(existence(u32::MAX), Existence::Unknown, "nor is a number that no process has");
-        assert_eq!(existence(i32::MAX.unsigned_abs()), Existence::Absent, "no process has it");
     }
 
     #[test]

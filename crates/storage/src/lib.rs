@@ -80,6 +80,7 @@ mod s3;
 mod sftp;
 pub mod stop;
 mod storage;
+pub mod system;
 mod throttle;
 pub mod wait;
 mod wait_notice;

@@ -3,11 +3,16 @@
 
 /// Returns a page with this title and `body` below it.
 pub fn page(title: &str, body: &str) -> String {
+    styled(title, "", body)
+}
+
+/// Returns a page with this title and `body` below it. `style` is added to the style of all pages.
+pub fn styled(title: &str, style: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n\
          <meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <title>{title}</title>\n<style>\n{STYLE}{style}</style>\n</head>\n<body>\n<main>\n\
          <h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
 }

@@ -1,51 +1,61 @@
-//! Pages of runs in memory.
+//! Bytes in memory that never change: pages of runs, and stored blocks.
 
+use std::hash::Hash;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::format::run::PAGE_SIZE;
+/// The minimum number of entries of a cache.
+const ENTRIES_MIN: usize = 16;
 
-/// The number of a run and of a page in it.
-type PageId = (u64, u64);
+/// The entries that were used last. All have about the same size.
+pub(crate) struct Cache<Id: Eq + Hash>(Mutex<LruCache<Id, Arc<[u8]>>>);
 
-/// The pages of runs that were used last.
-pub(crate) struct PageCache(Mutex<LruCache<PageId, Arc<[u8]>>>);
-
-impl std::fmt::Debug for PageCache {
+impl<Id: Eq + Hash> std::fmt::Debug for Cache<Id> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PageCache").finish_non_exhaustive()
+        f.debug_struct("Cache").finish_non_exhaustive()
     }
 }
 
-impl PageCache {
-    /// Creates a cache of about `bytes`.
-    pub(crate) fn new(bytes: u64) -> PageCache {
-        let count = usize::try_from(bytes / PAGE_SIZE as u64).unwrap_or(usize::MAX);
+impl<Id: Eq + Hash> Cache<Id> {
+    /// Creates a cache of about `bytes` for entries of `entry_size` bytes each.
+    pub(crate) fn new(bytes: u64, entry_size: usize) -> Cache<Id> {
+        let count = usize::try_from(bytes / entry_size as u64).unwrap_or(usize::MAX);
         // The map grows with its contents only.
-        let cap = NonZeroUsize::new(count.max(16)).unwrap_or(NonZeroUsize::MIN);
+        let cap = NonZeroUsize::new(count.max(ENTRIES_MIN)).unwrap_or(NonZeroUsize::MIN);
         let mut cache = LruCache::unbounded();
         cache.resize(cap);
-        PageCache(Mutex::new(cache))
+        Cache(Mutex::new(cache))
     }
 
-    /// Returns a page of a run, and reads it if the cache does not have it.
+    fn entries(&self) -> MutexGuard<'_, LruCache<Id, Arc<[u8]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, id: &Id) -> Option<Arc<[u8]>> {
+        self.entries().get(id).cloned()
+    }
+
+    pub(crate) fn put(&self, id: Id, bytes: Arc<[u8]>) {
+        self.entries().put(id, bytes);
+    }
+
+    /// Returns an entry, and reads it if the cache does not have it.
     ///
     /// # Errors
     ///
     /// Returns the error of `read`.
-    pub(crate) fn get<E>(
+    pub(crate) fn get_or_read<E>(
         &self,
-        page: PageId,
+        id: Id,
         read: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<[u8]>, E> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = lock().get(&page) {
-            return Ok(Arc::clone(found));
+        if let Some(found) = self.get(&id) {
+            return Ok(found);
         }
         let bytes: Arc<[u8]> = read()?.into();
-        lock().put(page, Arc::clone(&bytes));
+        self.put(id, Arc::clone(&bytes));
         Ok(bytes)
     }
 }

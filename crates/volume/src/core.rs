@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cache::PageCache;
+use crate::cache::Cache;
 use crate::codec::cipher::{Cipher, SEAL_LEN};
 use crate::error::{Error, Kind, Result};
 use crate::folder::Folder;
 use crate::format::VolumeId;
 use crate::format::names;
-use crate::format::position::Place;
+use crate::format::position::{Place, Seq};
 use crate::format::record::Shape;
+use crate::format::run::PAGE_SIZE;
 use crate::format::superblock::Superblock;
 use crate::keys::Keys;
 
@@ -24,19 +25,23 @@ pub(crate) struct Core {
     pub(crate) segment_size: u32,
     /// The cipher of payloads, if they are encrypted.
     pub(crate) cipher: Option<Cipher>,
-    /// The pages of the tables that were used last.
-    pub(crate) cache: PageCache,
+    /// The pages of the tables that were used last: number of the run, and of the page in it.
+    pub(crate) pages: Cache<(u64, u64)>,
+    /// Stored blocks that were read in part or for a difference, and verified. A number always has the
+    /// same content.
+    pub(crate) blocks: Cache<Seq>,
     /// The bytes of all files.
     pub(crate) used_bytes: AtomicU64,
 }
 
 impl Core {
-    /// Combines a superblock and the secret of the volume with its folder.
+    /// Combines a superblock and the secret of the volume with its folder. `page_bytes` are the memory
+    /// for pages; that for blocks is a quarter of it.
     pub(crate) fn new(
         folder: Arc<dyn Folder>,
         superblock: &Superblock,
         secret: &[u8; 32],
-        cache_bytes: u64,
+        page_bytes: u64,
     ) -> Core {
         let keys = Keys::derive(secret);
         let cipher = superblock.suite.is_encrypted().then(|| Cipher::new(keys.payload_key()));
@@ -48,7 +53,8 @@ impl Core {
             id: superblock.id,
             shape: Shape { block_size: 1 << superblock.block_shift, seal_len },
             segment_size: superblock.segment_size,
-            cache: PageCache::new(cache_bytes),
+            pages: Cache::new(page_bytes, PAGE_SIZE),
+            blocks: Cache::new(page_bytes / 4, 1 << superblock.block_shift),
             used_bytes: AtomicU64::new(0),
         }
     }

@@ -47,6 +47,7 @@ mod rules;
 mod tables;
 mod tree;
 mod volume;
+mod zeros;
 
 pub use device::Device;
 pub use error::{Error, Kind, Result};
@@ -55,7 +56,7 @@ pub use key_slots::{KeySlot, Secret};
 pub use mode::{Burst, Compression, Mode};
 #[cfg(feature = "mutants")]
 pub use rules::{Mutant, activate};
-pub use tables::Counters;
+pub use tables::{Counters, TableBytes};
 pub use volume::{
     CheckSummary, CreateOptions, DISK_NAME_DEFAULT, Disk, DiskInfo, Extent, Finding, OpenOptions,
     SEGMENT_SIZE_DEFAULT, SnapshotInfo, Statistics, Volume,

@@ -1,6 +1,8 @@
 //! Reads of stored blocks: payloads are decrypted, decompressed, combined with reference blocks, and
 //! verified.
 
+use std::sync::Arc;
+
 use crate::codec::{compress, delta};
 use crate::core::{Core, damaged, shown};
 use crate::error::{Error, Result};
@@ -120,11 +122,15 @@ impl Core {
     ) -> std::result::Result<(), Unreadable> {
         let own = |error| Unreadable { error, reference: None };
         let mut blocks = Vec::with_capacity(references.len());
-        for (index, reference) in references.iter().enumerate() {
+        for (index, (reference, seq)) in references.iter().zip(stored.references()).enumerate() {
+            if let Some(cached) = self.blocks.get(seq) {
+                blocks.push(cached);
+                continue;
+            }
             let mut bytes = vec![0; block.len()];
             self.read_content(reference, &mut bytes)
                 .map_err(|error| Unreadable { error, reference: Some(index) })?;
-            blocks.push(bytes);
+            blocks.push(bytes.into());
         }
         self.combine(stored, &blocks, block).map_err(own)?;
         // The reference blocks are hashed only if the result is wrong, to tell which of them is.
@@ -141,7 +147,7 @@ impl Core {
     }
 
     /// Makes a block of the payload of a burst or a delta and the blocks that it needs.
-    fn combine(&self, stored: &Stored, references: &[Vec<u8>], block: &mut [u8]) -> Result<()> {
+    fn combine(&self, stored: &Stored, references: &[Arc<[u8]>], block: &mut [u8]) -> Result<()> {
         match &stored.form {
             Form::Full { .. } => Ok(()),
             Form::Burst { patch, .. } => {
@@ -163,6 +169,10 @@ impl Core {
 
     /// Reads the payload of a stored block and decodes it.
     fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
+        let is_plain = self.cipher.is_none() && stored.encoding == Encoding::Plain;
+        if is_plain && stored.payload_len as usize == content.len() {
+            return self.read_into(stored, content);
+        }
         let mut payload = self.read_payload(stored)?;
         self.decode(stored, &mut payload, content)
     }
@@ -174,11 +184,15 @@ impl Core {
             return Err(damaged(stored.place, "the payload is longer than a block"));
         }
         let mut payload = vec![0; len];
-        let name = names::segment(stored.place.segment);
-        self.folder
-            .read_at(&name, stored.payload_offset(), &mut payload)
-            .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))?;
+        self.read_into(stored, &mut payload)?;
         Ok(payload)
+    }
+
+    /// Reads the payload of a stored block, which has the length of `payload`.
+    fn read_into(&self, stored: &Stored, payload: &mut [u8]) -> Result<()> {
+        let name = names::segment(stored.place.segment);
+        let read = self.folder.read_at(&name, stored.payload_offset(), payload);
+        read.map_err(|error| Error::io(shown(stored.place), "cannot be read", error))
     }
 
     /// Decodes the payload of a stored block.

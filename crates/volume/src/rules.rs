@@ -96,6 +96,11 @@ pub(crate) fn must_lose_damaged() -> bool {
     !is_broken!(SkipsDamaged)
 }
 
+/// L8: a summary of the last records is in the log after each 32 of them.
+pub(crate) fn must_summarize() -> bool {
+    !is_broken!(SkipsSummaries)
+}
+
 /// L7: nothing is written after a sync has failed.
 pub(crate) fn must_stop_after_failed_sync() -> bool {
     !is_broken!(ForgetsFailedSync)

@@ -3,6 +3,8 @@
 //! Everything is a function of a seed, so that failures are reproducible.
 
 mod artificial;
+#[cfg(feature = "browser")]
+mod browser;
 mod clock;
 mod cloud_servers;
 pub mod digest;
@@ -19,6 +21,8 @@ pub mod stream;
 pub mod tree;
 
 pub use artificial::Artificial;
+#[cfg(feature = "browser")]
+pub use browser::{Browser, chromium};
 pub use clock::thread_cpu_time;
 pub use cloud_servers::CloudServer;
 pub use rclone::{RcloneServer, rclone_command};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
-use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
+use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::read::ChunkBytes;
 use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint, Reader, Time, thread_count};
 use cutpoint_storage::Error;
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::chunks::Chunks;
+use super::contents::{fill, wrong_size};
 use super::follower::{FilesToHandOver, Follower};
 use super::lock;
 use super::position::{ListedEntry, parts, position};
@@ -358,38 +359,11 @@ impl Browser {
     fn fill(
         &self,
         entry: &Entry,
-        (mut offset, end): (u64, u64),
+        range: (u64, u64),
         verified: &mut Option<(Fingerprint, ChunkBytes)>,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Arc<Error>> {
-        if let Content::Raw(content) = &entry.content {
-            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-            let range = content.get(place(offset)..place(end));
-            bytes.extend_from_slice(range.ok_or_else(|| wrong_size(entry.size))?);
-            return Ok(());
-        }
-        while offset < end {
-            let found = self.recipes.segment_at(&entry.content, offset)?;
-            let (start, segment) = found.ok_or_else(|| wrong_size(entry.size))?;
-            let segment_end = end.min(start + segment.length());
-            let len = usize::try_from(segment_end - offset).unwrap_or(usize::MAX);
-            match segment {
-                Segment::Hole { .. } | Segment::Zeros { .. } => bytes.resize(bytes.len() + len, 0),
-                Segment::Chunk { fingerprint, offset: in_chunk, .. } => {
-                    let chunk = match verified.take() {
-                        Some((known, chunk)) if known == fingerprint => chunk,
-                        _ => self.chunks.get(&fingerprint)?,
-                    };
-                    let (_, chunk) = verified.insert((fingerprint, chunk));
-                    let begin = in_chunk.saturating_add(offset - start);
-                    let range =
-                        range_in_chunk(&fingerprint, chunk.len() as u64, begin, len as u64)?;
-                    bytes.extend_from_slice(&chunk[range]);
-                }
-            }
-            offset = segment_end;
-        }
-        Ok(())
+        fill((&self.recipes, &self.chunks), entry, range, verified, bytes)
     }
 
     /// Returns the first offset from `offset` on that lies in data or, if `is_hole` is set, in a hole
@@ -608,8 +582,4 @@ impl Found {
             _ => None,
         }
     }
-}
-
-fn wrong_size(size: u64) -> Error {
-    Error::corrupt("", format!("the file has {size} bytes, but its recipe has other"))
 }

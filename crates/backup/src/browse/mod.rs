@@ -30,6 +30,7 @@
 //! - `read_ahead.rs`: threads that decode what the reader of a large file will need next.
 //! - `walks.rs`: readers that go from file to file, and which files they will read next.
 //!   `file_cursor.rs`: the order of files. `follower.rs`: the thread that keeps both up to date.
+//! - `contents.rs`: entries and bytes by their paths, for a caller without nodes.
 //! - `attributes.rs`: the properties of a node. `browser.rs` puts everything together.
 //!
 //! # Hostile snapshots
@@ -46,6 +47,7 @@
 mod attributes;
 mod browser;
 mod chunks;
+mod contents;
 mod file_cursor;
 mod follower;
 mod position;
@@ -60,6 +62,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use attributes::Attributes;
 pub use browser::{BrowseOptions, Browser, Xattr};
+pub use contents::Contents;
 pub use position::ListedEntry;
 pub use snapshots::{ListedSnapshot, SnapshotSource};
 pub use table::ROOT;

@@ -1,9 +1,9 @@
 //! What differs between systems, by the same functions on each.
 //!
-//! The module `linux` uses calls that only Linux has. The module `portable` does without them; the
-//! other system for which the program is compiled is FreeBSD. What the program lacks there is in
-//! `docs/platforms.md`. All other modules use calls that both systems have, such as `openat` with
-//! `O_PATH`.
+//! The module `linux` uses calls that only Linux has. The module `portable` does without them, on
+//! FreeBSD and macOS. The modules `not_apple` and `apple` have what differs between macOS and both
+//! others. What the program lacks on a system is in `docs/platforms.md`. All other modules use calls
+//! that the three systems have, such as `openat`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -14,6 +14,16 @@ pub(crate) use linux::*;
 mod portable;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::*;
+
+#[cfg(not(target_vendor = "apple"))]
+mod not_apple;
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) use not_apple::*;
+
+#[cfg(target_vendor = "apple")]
+mod apple;
+#[cfg(target_vendor = "apple")]
+pub(crate) use apple::*;
 
 // Tests of Linux compare both.
 #[cfg(all(test, target_os = "linux"))]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
+use rustix::fs::{Dir, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
 use super::MountId;
@@ -58,7 +58,7 @@ pub(crate) fn created_ns(_folder: impl AsFd, _name: &[u8]) -> Option<i128> {
 ///
 /// Returns any error of the system call.
 pub(crate) fn mount_of(folder: impl AsFd) -> Result<MountId, Errno> {
-    Ok((rustix::fs::fstat(folder)?.st_dev, 0))
+    Ok((super::device(&rustix::fs::fstat(folder)?), 0))
 }
 
 /// Sets the permissions of what `fd` is open for, even if that is its path only.
@@ -67,7 +67,10 @@ pub(crate) fn mount_of(folder: impl AsFd) -> Result<MountId, Errno> {
 ///
 /// Returns any error of the system call.
 pub(crate) fn set_permissions(fd: impl AsFd, mode: Mode) -> Result<(), Errno> {
-    rustix::fs::chmodat(fd, "", mode, AtFlags::EMPTY_PATH)
+    #[cfg(not(target_vendor = "apple"))]
+    return rustix::fs::chmodat(fd, "", mode, rustix::fs::AtFlags::EMPTY_PATH);
+    #[cfg(target_vendor = "apple")]
+    rustix::fs::fchmod(fd, mode)
 }
 
 /// Returns `false`, because no call makes holes in a file.

@@ -156,7 +156,7 @@ fn set_named_mode(
     entry: &Entry,
     warn: &mut dyn FnMut(String),
 ) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = platform::PATH_ONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(folder, entry.name.as_slice(), flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&fd)?;
     if kind(&stat) != Some(entry.kind) {

@@ -204,7 +204,7 @@ impl Place {
                     (Ok(target), Content::Raw(wanted)) if target.as_bytes() == wanted.as_slice())
             }
             EntryKind::CharDevice | EntryKind::BlockDevice => {
-                device_number(stat.st_rdev) == entry.device_number
+                device_number(stat) == entry.device_number
             }
             EntryKind::Fifo | EntryKind::Socket | EntryKind::Folder => true,
         }

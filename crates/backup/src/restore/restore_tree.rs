@@ -24,6 +24,7 @@ use super::target_visit::visit;
 use super::traversal::Traversal;
 use super::verification::verify;
 use super::worker;
+use crate::platform;
 use crate::source::Handle;
 
 /// The maximum number of jobs that wait for each thread. Each job can keep a folder of the target
@@ -189,6 +190,6 @@ fn open_existing(target: &Path) -> std::io::Result<Option<Handle>> {
 fn open_folder(target: &Path) -> std::io::Result<Handle> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(target, flags | OFlags::RDONLY, Mode::empty())
-        .or_else(|_| rustix::fs::open(target, flags | OFlags::PATH, Mode::empty()))?;
+        .or_else(|_| rustix::fs::open(target, flags | platform::PATH_ONLY, Mode::empty()))?;
     Ok(Handle::from(fd))
 }

@@ -2,13 +2,14 @@
 
 use cutpoint_repository::{Content, Entry, EntryKind};
 use cutpoint_storage::Error;
-use rustix::fs::{FileType, Mode};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::failure::Failure;
 use super::metadata;
 use super::place::{EXISTS, Occupant, Place};
 use super::restore_state::RestoreState;
+use crate::platform;
 use crate::source::folder::{self, Identity};
 
 /// Creates a symbolic link, a device, a pipe or a socket.
@@ -24,11 +25,11 @@ pub(super) fn make_special(
             FileType::CharacterDevice | FileType::BlockDevice => {
                 let [major, minor] = [entry.device_number >> 32, entry.device_number & 0xffff_ffff];
                 let part = |number: u64| u32::try_from(number).map_err(|_| Errno::INVAL);
-                rustix::fs::makedev(part(major)?, part(minor)?)
+                [part(major)?, part(minor)?]
             }
-            _ => 0,
+            _ => [0, 0],
         };
-        rustix::fs::mknodat(handle, name, file_type, Mode::RUSR | Mode::WUSR, device)
+        platform::make_node(handle, name, file_type, device)
     };
     let target = match &entry.content {
         Content::Raw(target) if !target.contains(&0) => target.as_slice(),

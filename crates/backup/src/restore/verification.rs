@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::{Receiver, Sender};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Content, Entry, EntryKind, thread_count};
-use rustix::fs::{Advice, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 use super::failure::Failure;
 use super::piece::{Pieces, read};
@@ -146,8 +146,8 @@ fn find_difference(
     if found != entry.size {
         return Ok(Some(format!("{found} bytes (expected {})", entry.size)));
     }
-    // The bytes are to come from the disk. A file system that keeps them in memory may refuse that.
-    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).ok();
+    // The bytes are to come from the disk.
+    platform::drop_from_memory(&file);
     let at = |offset: u64| Some(format!("other bytes from byte {offset} on"));
     if let Content::Raw(bytes) = &entry.content {
         read(&file, 0, bytes.len() as u64, buffer)?;

@@ -8,6 +8,7 @@ use rustix::fs::Stat;
 use super::devices::Devices;
 use super::owners::OwnerNames;
 use super::{ctime, device_number, links, mode, mtime, size};
+use crate::platform;
 
 /// Creates entries.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ impl EntryBuilder {
         entry.mode = mode(device);
         entry.links = 1;
         entry.size = size(device);
-        entry.device_number = device_number(device.st_rdev);
+        entry.device_number = device_number(device);
         entry
     }
 
@@ -47,13 +48,13 @@ impl EntryBuilder {
         entry.mtime = mtime(stat);
         entry.ctime = ctime(stat);
         entry.inode = stat.st_ino;
-        entry.device = self.devices.index(stat.st_dev);
+        entry.device = self.devices.index(platform::device(stat));
         if kind != EntryKind::Folder {
             entry.links = links(stat);
         }
         match kind {
             EntryKind::CharDevice | EntryKind::BlockDevice => {
-                entry.device_number = device_number(stat.st_rdev);
+                entry.device_number = device_number(stat);
             }
             EntryKind::File => entry.size = size(stat),
             _ => {}

@@ -38,7 +38,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn of(stat: &Stat) -> Identity {
-        Identity { device: stat.st_dev, inode: stat.st_ino }
+        Identity { device: platform::device(stat), inode: stat.st_ino }
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn open(at: impl AsFd, name: &[u8], access: Access) -> io::Result<Han
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let at = at.as_fd();
     let fd = match access {
-        Access::Pass => rustix::fs::openat(at, name, flags | OFlags::PATH, Mode::empty()),
+        Access::Pass => rustix::fs::openat(at, name, flags | platform::PATH_ONLY, Mode::empty()),
         Access::List => without_atime(|noatime| {
             rustix::fs::openat(at, name, flags | OFlags::RDONLY | noatime, Mode::empty())
         }),

@@ -93,7 +93,8 @@ pub(crate) fn kind(stat: &Stat) -> Option<EntryKind> {
     })
 }
 
-/// Packs a device number in the form that entries store.
-pub(crate) fn device_number(device: u64) -> u64 {
+/// Packs the number of a device in the form that entries store.
+pub(crate) fn device_number(device: &Stat) -> u64 {
+    let device = device.st_rdev;
     u64::from(rustix::fs::major(device)) << 32 | u64::from(rustix::fs::minor(device))
 }

@@ -20,6 +20,7 @@ use super::helpers::{Answer, Helpers, Jobs, Urgency};
 use super::ignore_files::IgnoreFiles;
 use super::kind;
 use super::names::Names;
+use crate::platform;
 
 /// The number of names whose metadata one job asks for.
 const STATS_STEP: usize = 16;
@@ -95,11 +96,12 @@ impl FolderAhead {
         let began_at = Instant::now();
         // Opening a folder could mount something.
         let stat = folder::stat(parent, name).ok()?;
-        if kind(&stat) != Some(EntryKind::Folder) || stat.st_dev != device {
+        if kind(&stat) != Some(EntryKind::Folder) || platform::device(&stat) != device {
             return None;
         }
         let handle = folder::open(parent, name, Access::List).ok()?;
-        let opened = rustix::fs::fstat(&handle).ok().filter(|opened| opened.st_dev == device)?;
+        let opened =
+            rustix::fs::fstat(&handle).ok().filter(|opened| platform::device(opened) == device)?;
         let mut names = Names::default();
         let mut buffer = Vec::with_capacity(LIST_BUFFER_LEN);
         names.list(&handle, buffer.spare_capacity_mut(), NAMES_MAX).ok()?;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::{Bytes, BytesMut};
 use cutpoint_repository::{Entry, EntryKind};
-use rustix::fs::{Advice, AtFlags, Mode, OFlags, SeekFrom, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::folder::{Handle, without_atime};
@@ -239,8 +239,7 @@ impl SourceFile {
         let end = offset + len;
         let mut at = offset;
         while let Some(len) = NonZeroU64::new(ADVICE_STEP.min(end - at)) {
-            // The bytes are read all the same.
-            rustix::fs::fadvise(file, at, Some(len), Advice::WillNeed).ok();
+            platform::read_ahead(file, at, len);
             at += len.get();
         }
     }

@@ -26,6 +26,7 @@ use super::sources::Sources;
 use super::walk_options::WalkOptions;
 use super::walk_step::WalkStep;
 use super::{kind, size};
+use crate::platform;
 
 /// The message about a mounted folder of snapshots, each of which would contain the previous ones.
 const SNAPSHOTS_SHOWN: &str = "shows snapshots (`cutpoint mount`): left out, recorded as empty";
@@ -147,11 +148,11 @@ impl Walk {
         let access = if is_source { Access::List } else { Access::Pass };
         let handle = folder::open(rustix::fs::CWD, b"/", access)?;
         let stat = rustix::fs::fstat(&handle)?;
-        let home = is_source.then_some(stat.st_dev);
+        let home = is_source.then_some(platform::device(&stat));
         let frame = OpenFolder {
             names: Arc::default(),
             next: 0,
-            device: stat.st_dev,
+            device: platform::device(&stat),
             ahead: NamesAhead::default(),
             node: Some(0),
             path_len: 0,
@@ -445,7 +446,7 @@ impl Walk {
             }
         };
         let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
-        let home = if is_source { Some(stat.st_dev) } else { home };
+        let home = if is_source { Some(platform::device(&stat)) } else { home };
         if is_source && let Some(device) = block_device(&folder, &name) {
             let entry = self.entries.device(name, &stat, &device);
             return WalkStep::Item { path: self.here(), entry, folder };
@@ -459,7 +460,7 @@ impl Walk {
         let Some(home) = home else {
             return self.problem(io::Error::from(io::ErrorKind::NotADirectory));
         };
-        if self.exclusion.is_foreign(stat.st_dev, Some(home)) {
+        if self.exclusion.is_foreign(platform::device(&stat), Some(home)) {
             return self.exclude(ExclusionRule::FileSystem);
         }
         if kind == EntryKind::File && !is_source && self.exclusion.is_too_large(size(&stat)) {
@@ -482,11 +483,12 @@ impl Walk {
         if !devices.is_unidentified(entry.device) {
             return;
         }
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = platform::PATH_ONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = entry.name.as_slice();
         let item = rustix::fs::openat(folder, name, flags, Mode::empty());
         if let Ok(item) = item
-            && rustix::fs::fstat(&item).is_ok_and(|item| item.st_dev == stat.st_dev)
+            && rustix::fs::fstat(&item)
+                .is_ok_and(|item| platform::device(&item) == platform::device(stat))
         {
             devices.identify(entry.device, item);
         }
@@ -544,7 +546,7 @@ impl Walk {
         mut home: Option<u64>,
         ahead: Option<Ahead>,
     ) -> WalkStep {
-        if self.exclusion.is_foreign(stat.st_dev, home) {
+        if self.exclusion.is_foreign(platform::device(&stat), home) {
             // Opening the folder could mount something.
             home = None;
             if node.is_none() {
@@ -573,15 +575,15 @@ impl Walk {
             }
             Err(error) => return self.enter_empty(name, folder, &stat, Some(error)),
         };
-        if self.exclusion.is_foreign(stat.st_dev, home) {
+        if self.exclusion.is_foreign(platform::device(&stat), home) {
             home = None;
             if node.is_none() {
                 return self.enter_empty(name, folder, &stat, None);
             }
         }
         // A source in a snapshot that is shown is saved with its folders.
-        let is_entered = node.is_none() && home != Some(stat.st_dev);
-        if is_entered && self.entries.devices.shows_snapshots(stat.st_dev, &handle) {
+        let is_entered = node.is_none() && home != Some(platform::device(&stat));
+        if is_entered && self.entries.devices.shows_snapshots(platform::device(&stat), &handle) {
             let message = SNAPSHOTS_SHOWN.to_owned();
             self.pending.push_back(WalkStep::Warning { path: self.here(), message });
             return self.enter_empty(name, folder, &stat, None);
@@ -603,7 +605,7 @@ impl Walk {
         }
         let is_tagged = home.is_some() && self.enter_rules(&handle, &names);
         // The caller sets the length of the path.
-        let (next, device, path_len) = (0, stat.st_dev, 0);
+        let (next, device, path_len) = (0, platform::device(&stat), 0);
         let frame = OpenFolder { names, next, device, ahead, node, path_len, home, is_tagged };
         self.stack.push(name, handle, Identity::of(&stat), frame);
         WalkStep::Enter { path: self.here(), entry, folder }

@@ -12,6 +12,8 @@ const COMMIT: Option<&str> = option_env!("CUTPOINT_COMMIT");
 const TARGET: &str = env!("CUTPOINT_TARGET");
 /// The features that the program was built with.
 const FEATURES: &[&str] = &[
+    #[cfg(feature = "bundled-roots")]
+    "bundled-roots",
     #[cfg(feature = "clouds")]
     "clouds",
     #[cfg(feature = "import")]

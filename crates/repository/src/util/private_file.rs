@@ -1,18 +1,12 @@
 //! Files and folders that only their owner may read.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// The mode of a private folder.
-const FOLDER_MODE: u32 = 0o700;
-/// The mode of a private file.
-const FILE_MODE: u32 = 0o600;
-/// The permission bits of all users but the owner.
-const OTHERS_MODE: u32 = 0o077;
+use cutpoint_storage::system;
 
 /// The age from which on a staged file is left over, because no process writes to it any more.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -23,7 +17,7 @@ const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 ///
 /// Returns `AlreadyExists` if there is a file, and any error of the file system.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)
+    system::private_options().read(true).write(true).create_new(true).open(path)
 }
 
 /// Creates a file without a name in `folder`, with access for its owner only. The file is gone once
@@ -53,7 +47,7 @@ pub(crate) fn create_unnamed_file(folder: &Path) -> io::Result<File> {
 ///
 /// Returns any error of the file system.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
+    system::create_private_folder(folder, true)
 }
 
 /// Replaces a file atomically by one with `bytes` and access for its owner only. Creates its folder
@@ -88,12 +82,9 @@ pub fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// folder is accessible to other users, removes their permissions.
 fn make_private_folder(folder: &Path) -> io::Result<()> {
     create_private_folder(folder)?;
-    let mode = fs::metadata(folder)?.mode();
-    if mode & OTHERS_MODE != 0 {
-        // A failure is ignored: the owner of the folder may be another user, and the folder holds
-        // no secrets.
-        fs::set_permissions(folder, Permissions::from_mode(mode & !OTHERS_MODE & 0o7777)).ok();
-    }
+    // A failure is ignored: the owner of the folder may be another user, and the folder holds no
+    // secrets.
+    system::hide_from_others(folder).ok();
     Ok(())
 }
 
@@ -115,6 +106,8 @@ fn clear_staged(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -123,8 +116,8 @@ mod tests {
         let below = folder.path().join("one/two");
         let mut file = create_unnamed_file(&below).expect("made");
         file.write_all(b"content").expect("written");
-        assert_eq!(file.metadata().expect("open").mode() & 0o777, FILE_MODE);
-        assert_eq!(fs::metadata(&below).expect("made").mode() & 0o777, FOLDER_MODE);
+        assert_eq!(file.metadata().expect("open").mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&below).expect("made").mode() & 0o777, 0o700);
         assert_eq!(fs::read_dir(&below).expect("it lists").count(), 0, "no name");
         create_unnamed_file(&folder.path().join("one")).expect("an existing folder");
         fs::write(folder.path().join("file"), b"").expect("written");

@@ -2,16 +2,15 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 
 use crate::error::{Error, Kind, Result};
 use crate::storage::{too_long, too_short};
+use crate::system;
 
-/// The mode of a folder that is created for a repository: access for its owner only.
-pub(super) const PRIVATE_MODE: u32 = 0o700;
 pub(super) fn io_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => Kind::Missing,
@@ -37,8 +36,7 @@ pub(super) fn object_error(name: &str, path: &Path, error: std::io::Error) -> Er
 /// Opens a file for reading without blocking. Also returns its length.
 fn open_file(name: &str, path: &Path) -> Result<(File, u64)> {
     let failed = |error| object_error(name, path, error);
-    let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = File::options().read(true).custom_flags(no_wait).open(path).map_err(failed)?;
+    let file = system::open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
         return Err(Error::corrupt(name, "not a regular file"));
@@ -53,7 +51,7 @@ pub(super) fn read_range(name: &str, path: &Path, offset: u64, len: usize) -> Re
         return Err(too_short(name, offset, len));
     }
     let mut bytes = vec![0; len];
-    match file.read_exact_at(&mut bytes, offset) {
+    match system::read_exact_at(&file, &mut bytes, offset) {
         Ok(()) => Ok(Bytes::from(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Err(too_short(name, offset, len))
@@ -98,7 +96,7 @@ pub(super) fn make_folders(folder: &Path) -> Result<()> {
             _ => failure,
         }
     };
-    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder).map_err(failed)?;
+    system::create_private_folder(folder, true).map_err(failed)?;
     made.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
 }
 
@@ -111,13 +109,15 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 }
 
 pub(super) fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|error| io_error(&folder.display(), error))
+    system::sync_folder(folder).map_err(|error| io_error(&folder.display(), error))
 }
 
 /// Returns the time of a file's last write, in nanoseconds since 1970, by the clock of its file
 /// system.
 pub(super) fn modified_ns(about: &std::fs::Metadata) -> Option<i64> {
-    about.mtime().checked_mul(1_000_000_000)?.checked_add(about.mtime_nsec())
+    let modified = about.modified().ok()?;
+    match modified.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_nanos()).ok(),
+        Err(before) => i64::try_from(before.duration().as_nanos()).ok()?.checked_neg(),
+    }
 }

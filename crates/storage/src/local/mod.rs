@@ -4,14 +4,17 @@
 //! and its folder is synced. A link, unlike a rename, fails if the name exists. [`Storage::clean`]
 //! removes the files of puts that were cut off.
 
+#[cfg(unix)]
+mod access;
+#[cfg(windows)]
+#[path = "no_access.rs"]
 mod access;
 mod file_system;
 mod files;
 mod staged;
 
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -19,13 +22,14 @@ use walkdir::WalkDir;
 
 use self::access::Access;
 use self::files::{
-    PRIVATE_MODE, folder_of, io_error, make_folders, modified_ns, object_error, read_file,
-    read_range, sync_folder,
+    folder_of, io_error, make_folders, modified_ns, object_error, read_file, read_range,
+    sync_folder,
 };
 use self::staged::StagedFile;
 use crate::error::{Error, Result};
 use crate::kind::ObjectKind;
 use crate::storage::{Put, Staged, Storage, Visibility, is_staged, require_count};
+use crate::system;
 
 /// A folder of the local file system.
 #[derive(Debug)]
@@ -33,9 +37,6 @@ pub struct Local {
     root: PathBuf,
     access: Access,
 }
-
-/// The mode of the folder of a repository that a group shares: new entries inherit the group.
-const SHARED_MODE: u32 = 0o2770;
 
 impl Local {
     /// Opens the folder `root`, which must exist.
@@ -68,27 +69,25 @@ impl Local {
     /// Returns a `Storage` error if the folder cannot be created, or the permissions cannot be set.
     pub fn create_shared(root: &Path) -> Result<Local> {
         make_folders(root)?;
-        std::fs::set_permissions(root, Permissions::from_mode(SHARED_MODE))
-            .map_err(|error| io_error(&root.display(), error))?;
+        Access::share(root).map_err(|error| io_error(&root.display(), error))?;
         Local::open(root)
     }
 
     /// Returns `true` if all users of this machine can read the contents of the folder, even those
     /// who are neither its owner nor in its group.
     pub fn is_open_to_all(&self) -> bool {
-        self.access.mode & 0o005 == 0o005
+        self.access.is_open_to_all()
     }
 
     /// Creates a folder below the root, with the root's permissions and group.
     fn make_folder(&self, folder: &Path) -> Result<()> {
         let name = folder.display().to_string();
-        match std::fs::DirBuilder::new().mode(PRIVATE_MODE).create(folder) {
+        match system::create_private_folder(folder, false) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
             Err(error) => return Err(io_error(&name, error)),
         }
-        let made = File::open(folder).map_err(|error| io_error(&name, error))?;
-        self.access.give(&name, &made, true)
+        self.access.give_folder(&name, folder)
     }
 
     /// Returns the path of the object `name`.
@@ -124,10 +123,9 @@ impl Local {
             let mut staged = target.clone().into_os_string();
             staged.push(format!("{mark}#{number}"));
             let staged = PathBuf::from(staged);
-            let create = File::options().write(true).create_new(true).mode(0o600).open(&staged);
-            match create {
+            match system::private_options().write(true).create_new(true).open(&staged) {
                 Ok(file) => {
-                    if let Err(error) = self.access.give(name, &file, false) {
+                    if let Err(error) = self.access.give(name, &file) {
                         std::fs::remove_file(&staged).ok();
                         return Err(error);
                     }

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use super::files::{folder_of, object_error, sync_folder};
 use crate::error::{Error, Result};
 use crate::storage::{Put, Staged};
+use crate::system;
 
 /// A file next to the place of its future object, under a name that listings hide.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Staged for StagedFile {
                 // attempt.
                 let there = std::fs::metadata(&self.target).map_err(failed)?;
                 let own = self.file.metadata().map_err(failed)?;
-                if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
+                if !system::is_same_file(&there, &own) {
                     return Ok(Put::Exists);
                 }
             }

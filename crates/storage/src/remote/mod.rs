@@ -13,6 +13,12 @@ mod link;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 pub(crate) mod network;
 mod patience;
+#[cfg(all(
+    feature = "bundled-roots",
+    target_os = "linux",
+    any(feature = "clouds", feature = "rest", feature = "s3")
+))]
+mod roots;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 mod silence;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]

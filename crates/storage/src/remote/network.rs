@@ -30,6 +30,10 @@ pub(crate) fn client(options: &ClientOptions) -> reqwest::Result<Client> {
         .connect_timeout(CONNECT_MAX)
         .https_only(!is_set(ClientConfigKey::AllowHttp))
         .http1_only();
+    #[cfg(all(feature = "bundled-roots", target_os = "linux"))]
+    {
+        builder = builder.tls_certs_merge(super::roots::fallback());
+    }
     if is_set(ClientConfigKey::AllowInvalidCertificates) {
         builder = builder.tls_danger_accept_invalid_certs(true);
     }

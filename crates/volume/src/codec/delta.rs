@@ -7,6 +7,7 @@
 //! bytes follow their length.
 
 use std::fmt;
+use std::sync::Arc;
 
 use cutpoint_delta::{Piece, Window};
 
@@ -47,7 +48,7 @@ impl Encoder {
 
     /// Returns `block` as copies of `references`, which are as long as `block`, or `None` if no byte is
     /// a copy.
-    pub(crate) fn encode(&mut self, block: &[u8], references: &[Vec<u8>]) -> Option<Delta> {
+    pub(crate) fn encode(&mut self, block: &[u8], references: &[Arc<[u8]>]) -> Option<Delta> {
         self.window.restart(self.start);
         references.iter().for_each(|reference| self.window.push(reference));
         self.pieces.clear();
@@ -115,7 +116,7 @@ fn parts(pieces: &[Piece], first: u64, block_size: usize) -> Vec<Part> {
 
 /// Makes a block of a content and its reference blocks. Returns `None` if the content is not that of a
 /// block of this length.
-pub(crate) fn decode(content: &[u8], references: &[Vec<u8>], block: &mut [u8]) -> Option<()> {
+pub(crate) fn decode(content: &[u8], references: &[Arc<[u8]>], block: &mut [u8]) -> Option<()> {
     let mut rest = Cursor(content);
     let (mut filled, mut expected) = (0_usize, 0_u64);
     while filled < block.len() {
@@ -162,17 +163,17 @@ mod tests {
     }
 
     /// Returns blocks that have parts of `bases`, and of how many of these.
-    fn similar(bases: &[Vec<u8>]) -> Vec<(Vec<u8>, usize)> {
-        let mut changed = bases[0].clone();
+    fn similar(bases: &[Arc<[u8]>]) -> Vec<(Vec<u8>, usize)> {
+        let mut changed = bases[0].to_vec();
         changed[2000] ^= 1;
-        let mut shifted = bases[0].clone();
+        let mut shifted = bases[0].to_vec();
         shifted.rotate_right(1);
         let removed = [&bases[0][..1000], &bases[0][1512..], &random(99)[..512]].concat();
         let ends = [&random(98)[..1], &bases[0][1..SIZE - 1], &[7]].concat();
         let of_two = [&bases[0][..2000], &bases[1][2000..]].concat();
         let of_all: Vec<u8> = bases.iter().flat_map(|it| it[512..1536].to_vec()).collect();
         vec![
-            (bases[0].clone(), 1),
+            (bases[0].to_vec(), 1),
             (changed, 1),
             (shifted, 1),
             (removed, 1),
@@ -184,14 +185,13 @@ mod tests {
 
     #[test]
     fn block_survives_its_delta() {
-        let bases: Vec<Vec<u8>> = (0..4).map(random).collect();
+        let bases: Vec<Arc<[u8]>> = (0..4).map(|seed| random(seed).into()).collect();
         let mut encoder = Encoder::new();
         for (number, (block, base_count)) in similar(&bases).into_iter().enumerate() {
             let delta = encoder.encode(&block, &bases).expect("it has copies");
             assert_eq!(delta.used.len(), base_count, "block {number}");
             assert!(delta.content.len() < 700, "block {number}: {} bytes", delta.content.len());
-            let references: Vec<Vec<u8>> =
-                delta.used.iter().map(|index| bases[*index].clone()).collect();
+            let references: Vec<_> = delta.used.iter().map(|index| bases[*index].clone()).collect();
             let mut decoded = vec![0; SIZE];
             assert_eq!(decode(&delta.content, &references, &mut decoded), Some(()));
             assert!(decoded == block, "block {number}");
@@ -206,14 +206,14 @@ mod tests {
 
     #[test]
     fn block_without_copies_has_no_delta() {
-        let bases: Vec<Vec<u8>> = (0..4).map(random).collect();
+        let bases: Vec<Arc<[u8]>> = (0..4).map(|seed| random(seed).into()).collect();
         assert_eq!(Encoder::new().encode(&random(5), &bases), None);
         assert_eq!(Encoder::new().encode(&random(5), &[]), None);
     }
 
     #[test]
     fn any_bytes_are_a_block_or_refused() {
-        let bases: Vec<Vec<u8>> = (0..4).map(random).collect();
+        let bases: Vec<Arc<[u8]>> = (0..4).map(|seed| random(seed).into()).collect();
         let mut encoder = Encoder::new();
         let mut numbers = SplitMix64::new(4);
         let mut decoded = vec![0; SIZE];

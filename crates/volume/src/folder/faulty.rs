@@ -20,6 +20,8 @@ struct Inner {
     /// The number of bytes that can be appended until the folder is full; `None` for any.
     room: Option<u64>,
     fails_syncs: bool,
+    /// The bytes of files that cannot be read.
+    unreadable: BTreeMap<String, Range<usize>>,
     read_count: u64,
     sync_count: u64,
 }
@@ -142,6 +144,11 @@ impl FaultyFolder {
         locked(&self.0).fails_syncs = fails;
     }
 
+    /// Makes every read of these bytes of a file fail, as a bad sector does.
+    pub fn fail_reads(&self, name: &str, range: Range<usize>) {
+        locked(&self.0).unreadable.insert(name.to_owned(), range);
+    }
+
     /// Returns the number of reads so far.
     #[must_use]
     pub fn read_count(&self) -> u64 {
@@ -197,10 +204,16 @@ impl Folder for FaultyFolder {
 
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let content = self.content(name)?;
-        locked(&self.0).read_count += 1;
-        let content = locked(&content);
+        let mut inner = locked(&self.0);
+        inner.read_count += 1;
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let bytes = start.checked_add(buffer.len()).and_then(|end| content.bytes.get(start..end));
+        let end = start.saturating_add(buffer.len());
+        if inner.unreadable.get(name).is_some_and(|bad| start < bad.end && bad.start < end) {
+            return Err(io::Error::other("a bad sector"));
+        }
+        drop(inner);
+        let content = locked(&content);
+        let bytes = content.bytes.get(start..end);
         buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }

@@ -12,6 +12,7 @@ pub(crate) mod run;
 pub(crate) mod segment;
 pub(crate) mod settings;
 pub(crate) mod span;
+pub(crate) mod summary;
 pub(crate) mod superblock;
 
 /// The version of the format.

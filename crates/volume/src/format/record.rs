@@ -25,6 +25,11 @@ const MAGIC: [u8; 2] = *b"CR";
 /// The maximum length of a change of the catalog in bytes.
 pub(crate) const CHANGE_LEN_MAX: usize = 64 * 1024;
 
+/// The maximum number of records of a summary.
+pub(crate) const SUMMARIZED_MAX: usize = 64;
+/// The maximum length of a summary in bytes.
+pub(crate) const SUMMARY_LEN_MAX: usize = SUMMARIZED_MAX * (1 + 5 + 10 + 5);
+
 /// Events during the search for a reference block, for the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Search {
@@ -98,6 +103,9 @@ pub(crate) enum Body {
     Fold { span: Span, into: Option<LayerId>, is_copy: bool },
     /// A burst or a delta is stored whole from now on, or as a burst on another block: the payload.
     Rewrite { target: Seq, burst: Option<(Seq, Patch)> },
+    /// The blocks of the records before this one: the payload, which has this hash. It changes
+    /// nothing.
+    Summary { hash: Fingerprint },
 }
 
 /// The header of a record.
@@ -196,6 +204,9 @@ impl Record {
             Body::Change { .. } => {
                 return is_plain && len <= CHANGE_LEN_MAX + seal_len && len > seal_len;
             }
+            Body::Summary { .. } => {
+                return is_plain && len <= SUMMARY_LEN_MAX + seal_len && len > seal_len;
+            }
             Body::Duplicate { .. } | Body::Zero(_) | Body::Fold { .. } => {
                 return is_plain && len == 0;
             }
@@ -229,9 +240,11 @@ impl Body {
             | Body::Delta { id, .. }
             | Body::Duplicate { id, .. } => Span::one(id),
             Body::Zero(span) => span,
-            Body::Move { .. } | Body::Change { .. } | Body::Fold { .. } | Body::Rewrite { .. } => {
-                Span::default()
-            }
+            Body::Move { .. }
+            | Body::Change { .. }
+            | Body::Fold { .. }
+            | Body::Rewrite { .. }
+            | Body::Summary { .. } => Span::default(),
         }
     }
 }

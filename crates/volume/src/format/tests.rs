@@ -64,6 +64,7 @@ fn bodies() -> Vec<Body> {
         Body::Fold { span, into: None, is_copy: true },
         Body::Rewrite { target: 5, burst: None },
         Body::Rewrite { target: 5, burst: Some((6, patch)) },
+        Body::Summary { hash: [5; 32] },
     ]
 }
 
@@ -71,7 +72,7 @@ fn record(body: Body) -> Record {
     let payload_len = match body {
         Body::Full { .. } | Body::Move { .. } | Body::Rewrite { burst: None, .. } => 4096,
         Body::Burst { .. } | Body::Rewrite { .. } => 1024,
-        Body::Delta { .. } | Body::Change { .. } => 77,
+        Body::Delta { .. } | Body::Change { .. } | Body::Summary { .. } => 77,
         _ => 0,
     };
     let previous = Span { layer: 1, first: 3, count: 2 };

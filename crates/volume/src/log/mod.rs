@@ -1,5 +1,6 @@
 //! The log: segments of records, written one behind the other, and read again after a crash.
 
+mod recent;
 mod replay;
 mod writer;
 

@@ -3,18 +3,25 @@
 //! The records are numbered without gaps. The log ends at the first record that is missing or
 //! damaged and may not have been durable: a power cut has lost it, and what follows it is void. A
 //! record that was durable and is damaged does not end the log: the blocks that it changed, which
-//! the next record names, become unreadable.
+//! the next record and the next two summaries name, become unreadable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use super::recent::remember;
 
 use crate::core::{Core, shown};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::format::position::{Place, Position, Seq};
-use crate::format::record::{CHANGE_LEN_MAX, LONG_HEADER, Record, UNIT};
+use crate::format::record::{Body, CHANGE_LEN_MAX, LONG_HEADER, Record, UNIT};
 use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 use crate::format::span::Span;
+use crate::format::summary::Summarized;
 use crate::rules;
+
+/// The number of bytes that are read at a time where a segment cannot be read as a whole.
+const PART_SIZE: usize = 4096;
 
 /// A segment of the log, as far as its headers can be read.
 #[derive(Debug)]
@@ -22,6 +29,7 @@ struct Found {
     /// The number of the first record, or `None` if the segment tells none.
     first_seq: Option<Seq>,
     records: Vec<(u32, Record)>,
+    summaries: Vec<(Seq, Vec<Summarized>)>,
 }
 
 /// The records behind a checkpoint.
@@ -43,8 +51,8 @@ pub(crate) struct Replayed {
     pub(crate) next_segment: u64,
     /// The segments that were read, which may not be durable.
     pub(crate) segments: Vec<u64>,
-    /// The records that were durable and are damaged, with their blocks.
-    pub(crate) lost: Vec<(Seq, Span)>,
+    /// The last records, from the oldest to the newest, at most as many as a summary has.
+    pub(crate) recent: VecDeque<Summarized>,
 }
 
 impl Replay {
@@ -71,15 +79,15 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// Fails if several durable records in a row are damaged, because their blocks are not known, and
-    /// returns any error of the target.
+    /// Fails if durable records are damaged whose blocks are not known, and returns any error of the
+    /// target.
     pub(crate) fn run(&self, target: &mut impl Target) -> Result<Replayed> {
         let mut end = Replayed {
             next_seq: self.position.seq,
             previous: Span::default(),
             next_segment: self.segments.keys().max().map_or(0, |last| last + 1),
             segments: self.segments.keys().copied().collect(),
-            lost: Vec::new(),
+            recent: VecDeque::new(),
         };
         end.next_segment = end.next_segment.max(self.position.segment);
         'log: for (number, found) in &self.segments {
@@ -102,6 +110,7 @@ impl Replay {
                 target.apply(record, place)?;
                 end.next_seq = record.seq + 1;
                 end.previous = record.body.written();
+                remember(&mut end.recent, Summarized::of(&record.body));
             }
         }
         Ok(end)
@@ -115,20 +124,42 @@ impl Replay {
         place: Place,
         target: &mut impl Target,
     ) -> Result<()> {
-        if record.seq - end.next_seq > 1 {
-            let problem = format!(
-                "records {} to {} of the log are damaged, and the blocks that they changed are not \
-                 known",
-                end.next_seq,
-                record.seq - 1
-            );
-            return Err(Error::new(Kind::Corrupt, shown(place), problem));
+        let gap = end.next_seq..record.seq;
+        let mut damaged = Vec::new();
+        for seq in gap.clone() {
+            let lost = match self.summarized(seq) {
+                Some(lost) => lost,
+                // Of two equal records, the other one is there.
+                None if seq + 1 == record.seq => {
+                    Summarized { span: record.previous, is_copy: None }
+                }
+                None => return Err(unknown(&gap, place)),
+            };
+            let other = lost.is_copy.map(|is_copy| if is_copy { seq - 1 } else { seq + 1 });
+            if other.is_some_and(|other| gap.contains(&other)) {
+                return Err(unknown(&gap, place));
+            }
+            damaged.push(lost);
         }
-        if rules::must_lose_damaged() {
-            target.lose(record.previous)?;
+        for lost in damaged {
+            if rules::must_lose_damaged() {
+                target.lose(lost.span)?;
+            }
+            remember(&mut end.recent, lost);
         }
-        end.lost.push((end.next_seq, record.previous));
         Ok(())
+    }
+
+    /// Returns a record as a summary has it that counts.
+    fn summarized(&self, seq: Seq) -> Option<Summarized> {
+        self.segments.iter().find_map(|(number, found)| {
+            let limit = self.limit(*number);
+            let summaries = found.summaries.iter().filter(|(at, _)| *at < limit);
+            summaries.filter(|(at, _)| *at > seq).find_map(|(at, records)| {
+                let behind = usize::try_from(at - seq).ok()?;
+                records.len().checked_sub(behind).map(|index| records[index])
+            })
+        })
     }
 
     /// Returns the number from which on the records of a segment are void.
@@ -164,10 +195,37 @@ pub(crate) trait Target {
 impl Found {
     /// Reads the headers of a segment from an offset on.
     fn read(core: &Core, number: u64, start: u32) -> Result<Found> {
-        let (header, records) = read_segment(core, number, start)?;
+        let mut bytes = read_bytes(core, number, start)?;
+        let (header, records) = headers(core, number, start, &bytes);
         let first = records.first().map(|(_, record): &(u32, Record)| record.seq);
-        Ok(Found { first_seq: header.map(|it| it.first_seq).or(first), records })
+        let mut summaries = Vec::new();
+        for (offset, record) in &records {
+            let Body::Summary { hash } = record.body else { continue };
+            let place = Place { segment: number, offset: *offset };
+            let at = (offset - start) as usize + record.body.header_len();
+            let Some(payload) = bytes.get_mut(at..at + record.payload_len as usize) else {
+                continue;
+            };
+            let content = match &core.cipher {
+                None => Some(&*payload),
+                Some(cipher) => cipher.open(place, payload),
+            };
+            let content = content.filter(|content| core.keys.fingerprint(content) == hash);
+            let decoded = content.and_then(Summarized::decode_all);
+            summaries.extend(decoded.map(|summarized| (record.seq, summarized)));
+        }
+        Ok(Found { first_seq: header.map(|it| it.first_seq).or(first), records, summaries })
     }
+}
+
+/// Returns the error that records are damaged whose blocks are not known.
+fn unknown(gap: &Range<Seq>, place: Place) -> Error {
+    let problem = format!(
+        "records {} to {} of the log are damaged, and what some of them changed is not known",
+        gap.start,
+        gap.end - 1
+    );
+    Error::new(Kind::Corrupt, shown(place), problem)
 }
 
 /// The headers of a segment that are whole: that of the segment itself, if it was read, and those of
@@ -180,6 +238,12 @@ type Headers = (Option<SegmentHeader>, Vec<(u32, Record)>);
 ///
 /// Fails if the segment cannot be read.
 pub(crate) fn read_segment(core: &Core, number: u64, start: u32) -> Result<Headers> {
+    let bytes = read_bytes(core, number, start)?;
+    Ok(headers(core, number, start, &bytes))
+}
+
+/// Reads a segment from an offset on. What the storage refuses is zeros.
+fn read_bytes(core: &Core, number: u64, start: u32) -> Result<Vec<u8>> {
     let name = names::segment(number);
     let failed = |error| Error::io(&name, "cannot be read", error);
     let size = core.folder.size(&name).map_err(failed)?;
@@ -188,9 +252,26 @@ pub(crate) fn read_segment(core: &Core, number: u64, start: u32) -> Result<Heade
     let size_max = u64::from(core.segment_size) + record_max as u64;
     let len = size.min(size_max).saturating_sub(start.into());
     let mut bytes = vec![0; usize::try_from(len).expect("a segment fits into memory")];
-    core.folder.read_at(&name, start.into(), &mut bytes).map_err(failed)?;
+    let Err(error) = core.folder.read_at(&name, start.into(), &mut bytes) else {
+        return Ok(bytes);
+    };
+    let mut is_any_read = false;
+    let mut offset = u64::from(start);
+    for part in bytes.chunks_mut(PART_SIZE) {
+        let read = core.folder.read_at(&name, offset, part);
+        offset += part.len() as u64;
+        match read {
+            Ok(()) => is_any_read = true,
+            Err(_) => part.fill(0),
+        }
+    }
+    if is_any_read { Ok(bytes) } else { Err(failed(error)) }
+}
+
+/// Finds the headers in the bytes of a segment from an offset on.
+fn headers(core: &Core, number: u64, start: u32, bytes: &[u8]) -> Headers {
     let header = if start == 0 {
-        SegmentHeader::decode(&bytes, number, &core.keys).filter(|it| it.volume == core.id)
+        SegmentHeader::decode(bytes, number, &core.keys).filter(|it| it.volume == core.id)
     } else {
         None
     };
@@ -207,5 +288,5 @@ pub(crate) fn read_segment(core: &Core, number: u64, start: u32) -> Result<Heade
         let offset = u32::try_from(offset).expect("a segment has at most 1 GiB");
         records.push((offset, record));
     }
-    Ok((header, records))
+    (header, records)
 }

@@ -1,15 +1,21 @@
 //! Appends records, and knows which of them are durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
+use super::recent::remember;
+use super::replay::Replayed;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::format::position::{Place, Position, Seq};
-use crate::format::record::{Body, Encoding, Record, UNIT};
+use crate::format::record::{Body, Encoding, Record, SUMMARIZED_MAX, UNIT};
 use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 use crate::format::span::Span;
+use crate::format::summary::Summarized;
 use crate::rules;
+
+/// The number of records between two summaries. Each record is in two of them.
+const SUMMARY_INTERVAL: usize = SUMMARIZED_MAX / 2;
 
 /// The end of the log.
 #[derive(Debug)]
@@ -19,6 +25,10 @@ pub(crate) struct LogWriter {
     /// The blocks that the last record has changed.
     previous: Span,
     current: Option<Current>,
+    /// The last records, from the oldest to the newest, at most as many as a summary has.
+    recent: VecDeque<Summarized>,
+    /// The number of records since the last summary.
+    unsummarized_count: usize,
     /// The number of the next segment to be created.
     next_segment: u64,
     /// The lengths of the segments that have grown since they were synced.
@@ -28,6 +38,8 @@ pub(crate) struct LogWriter {
     named_count: u64,
     /// The number of bytes appended so far.
     appended_bytes: u64,
+    /// The name of the current segment.
+    name: String,
     /// The memory of the last record.
     buffer: Vec<u8>,
 }
@@ -50,22 +62,20 @@ pub(crate) struct FlushPlan {
 
 impl LogWriter {
     /// Continues a log behind its last record. The next record goes to a new segment.
-    pub(crate) fn new(
-        next_seq: Seq,
-        durable_seq: Seq,
-        previous: Span,
-        next_segment: u64,
-    ) -> LogWriter {
+    pub(crate) fn continued(end: &Replayed) -> LogWriter {
         LogWriter {
-            next_seq,
-            durable_seq,
-            previous,
+            next_seq: end.next_seq,
+            durable_seq: end.next_seq,
+            previous: end.previous,
+            recent: end.recent.clone(),
+            unsummarized_count: end.recent.len(),
             current: None,
-            next_segment,
+            next_segment: end.next_segment,
             unsynced: BTreeMap::new(),
             created_count: 0,
             named_count: 0,
             appended_bytes: 0,
+            name: String::new(),
             buffer: Vec::new(),
         }
     }
@@ -125,7 +135,26 @@ impl LogWriter {
         appended?;
         self.next_seq += 1;
         self.previous = record.body.written();
+        remember(&mut self.recent, Summarized::of(&record.body));
+        self.unsummarized_count += 1;
         Ok((record, place))
+    }
+
+    /// Appends a summary if one is due. It is for the case that records are damaged, and changes
+    /// nothing: without one, the log is as good otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder refuses to create or to append.
+    pub(crate) fn summarize_if_due(&mut self, core: &Core) -> Result<()> {
+        if self.unsummarized_count < SUMMARY_INTERVAL || !rules::must_summarize() {
+            return Ok(());
+        }
+        let content = Summarized::encode_all(&self.recent);
+        let hash = core.keys.fingerprint(&content);
+        self.append(core, Body::Summary { hash }, Encoding::Plain, &content)?;
+        self.unsummarized_count = 0;
+        Ok(())
     }
 
     /// Returns the segment that gets the next record, and creates one if the last one is full.
@@ -140,6 +169,7 @@ impl LogWriter {
         self.created_count += 1;
         let header = SegmentHeader { volume: core.id, number, first_seq: self.next_seq };
         self.current = Some(Current { number, len: 0 });
+        self.name = name;
         self.append_to_segment(core, number, &header.encode(&core.keys))?;
         Ok(Current { number, len: SEGMENT_HEADER_SIZE as u64 })
     }
@@ -147,13 +177,12 @@ impl LogWriter {
     /// Appends bytes to the current segment. A segment with a failed append gets nothing more: the
     /// next one begins with the same number, which makes the remains of this one void.
     fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
-        let name = names::segment(number);
-        if let Err(error) = core.append(&name, bytes) {
+        if let Err(error) = core.append(&self.name, bytes) {
             let failed = self.current.take();
             if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {
                 // No record is in it. A full storage would get a new file with every attempt.
                 self.unsynced.remove(&number);
-                core.delete(&name).ok();
+                core.delete(&self.name).ok();
             }
             return Err(error);
         }

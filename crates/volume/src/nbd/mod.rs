@@ -11,6 +11,7 @@
 
 mod exports;
 mod handshake;
+mod pipe;
 mod server;
 mod tls;
 mod transmission;

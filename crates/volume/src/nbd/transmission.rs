@@ -3,12 +3,13 @@
 use std::io::{self, Read, Write};
 
 use super::handshake::Agreed;
+use super::pipe::Pipe;
 use super::wire::{
     ALLOCATION_ID, CHUNK_MAGIC, Errno, HOLE_AND_ZERO, REQUEST_SIZE_MAX, Request,
-    SIMPLE_REPLY_MAGIC, broken, chunk, command, flag, read_bytes,
+    SIMPLE_REPLY_MAGIC, broken, chunk, command, flag,
 };
 use crate::device::Device;
-use crate::volume::Extent;
+use crate::zeros::is_zeros;
 
 /// The maximum number of extents in a reply.
 const EXTENTS_MAX: usize = 4096;
@@ -19,39 +20,28 @@ pub(super) fn serve(
     device: &dyn Device,
     agreed: Agreed,
 ) -> io::Result<()> {
-    let mut session = Session { stream, device, agreed, buffer: Vec::new() };
+    let mut session = Session { pipe: Pipe::new(stream), device, agreed };
     while let Some(request) = session.request()? {
         if request.command == command::DISCONNECT {
-            return Ok(());
+            return session.pipe.flush();
         }
         session.answer(&request)?;
     }
-    Ok(())
+    session.pipe.flush()
 }
 
 struct Session<'a, S> {
-    stream: &'a mut S,
+    pipe: Pipe<'a, S>,
     device: &'a dyn Device,
     agreed: Agreed,
-    /// The bytes of the last read.
-    buffer: Vec<u8>,
 }
 
 impl<S: Read + Write> Session<'_, S> {
     /// Reads the next request. Returns `None` if the client has closed the connection.
     fn request(&mut self) -> io::Result<Option<Request>> {
-        let mut bytes = [0; Request::SIZE];
-        let mut len = 0;
-        while len < bytes.len() {
-            match self.stream.read(&mut bytes[len..]) {
-                Ok(0) if len == 0 => return Ok(None),
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => len += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Request::decode(&bytes).map(Some).ok_or_else(|| broken("magic of a request"))
+        let Some(bytes) = self.pipe.take_or_end(Request::SIZE)? else { return Ok(None) };
+        let bytes = bytes.try_into().expect("the length was asked for");
+        Request::decode(bytes).map(Some).ok_or_else(|| broken("magic of a request"))
     }
 
     fn answer(&mut self, request: &Request) -> io::Result<()> {
@@ -74,50 +64,44 @@ impl<S: Read + Write> Session<'_, S> {
         if let Err(error) = checked {
             return self.reply(request, Err(error));
         }
-        if self.agreed.has_structured_replies && len > 0 && self.is_zero(request) {
+        let is_structured = self.agreed.has_structured_replies;
+        if len == 0 {
+            return self.reply(request, Ok(()));
+        }
+        let header = match u32::try_from(len + size_of::<u64>()) {
+            Ok(chunk_len) if is_structured => {
+                let mut header = chunk_header(request, chunk::DATA, chunk_len);
+                header.extend_from_slice(&request.offset.to_be_bytes());
+                header
+            }
+            _ => simple_reply(request, 0),
+        };
+        // The bytes are read to their place behind the header, which is sent if there is no error.
+        let room = self.pipe.room(header.len() + len);
+        let (front, bytes) = room.split_at_mut(header.len());
+        if let Err(error) = self.device.read(request.offset, bytes) {
+            return self.reply(request, Err(Errno::of(&error)));
+        }
+        if is_structured && is_zeros(bytes) {
             let mut payload = request.offset.to_be_bytes().to_vec();
             payload.extend_from_slice(&request.len.to_be_bytes());
-            return self.chunk(request, chunk::HOLE, &[&payload]);
+            return self.chunk(request, chunk::HOLE, &payload);
         }
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(len, 0);
-        let replied = match self.device.read(request.offset, &mut buffer) {
-            Err(error) => self.reply(request, Err(Errno::of(&error))),
-            Ok(()) if self.agreed.has_structured_replies && len > 0 => {
-                let offset = request.offset.to_be_bytes();
-                self.chunk(request, chunk::DATA, &[&offset, &buffer])
-            }
-            Ok(()) if self.agreed.has_structured_replies => self.reply(request, Ok(())),
-            Ok(()) => {
-                let header = simple_reply(request, 0);
-                self.stream.write_all(&header).and_then(|()| self.stream.write_all(&buffer))
-            }
-        };
-        self.buffer = buffer;
-        replied
-    }
-
-    /// Returns `true` if nothing is stored for the range of a read.
-    fn is_zero(&self, request: &Request) -> bool {
-        let extents = self.device.extents(request.offset, request.len.into(), 1);
-        let whole = Extent { len: request.len.into(), is_zero: true };
-        extents.is_ok_and(|extents| extents == [whole])
+        front.copy_from_slice(&header);
+        self.pipe.send_room(header.len() + len)
     }
 
     fn write(&mut self, request: &Request) -> io::Result<()> {
         if request.len > REQUEST_SIZE_MAX {
             // The payload is skipped, so that the next request is found.
-            let skipped =
-                io::copy(&mut Read::by_ref(self.stream).take(request.len.into()), &mut io::sink())?;
-            if skipped < request.len.into() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            self.pipe.skip(request.len as usize)?;
             return self.reply(request, Err(Errno::Invalid));
         }
-        let payload = read_bytes(self.stream, request.len)?;
-        let done = self.check_writable(request, flag::FUA).and_then(|()| {
-            self.device.write(request.offset, &payload).map_err(|error| Errno::of(&error))?;
-            self.flush_if(request)
+        let checked = self.check_writable(request, flag::FUA);
+        let payload = self.pipe.take(request.len as usize)?;
+        let done = checked.and_then(|()| {
+            self.device.write(request.offset, payload).map_err(|error| Errno::of(&error))?;
+            flush_if(request, self.device)
         });
         self.reply(request, done)
     }
@@ -135,22 +119,15 @@ impl<S: Read + Write> Session<'_, S> {
             command::TRIM => {
                 self.check_writable(request, flag::FUA).map_err(trim_error)?;
                 self.device.trim(offset, len).map_err(failed)?;
-                self.flush_if(request)
+                flush_if(request, self.device)
             }
             command::WRITE_ZEROES => {
                 self.check_writable(request, flag::FUA | flag::NO_HOLE)?;
                 self.device.write_zeroes(offset, len).map_err(failed)?;
-                self.flush_if(request)
+                flush_if(request, self.device)
             }
             _ => Err(Errno::Invalid),
         }
-    }
-
-    fn flush_if(&self, request: &Request) -> Result<(), Errno> {
-        if request.flags & flag::FUA == 0 {
-            return Ok(());
-        }
-        self.device.flush().map_err(|error| Errno::of(&error))
     }
 
     fn block_status(&mut self, request: &Request) -> io::Result<()> {
@@ -171,7 +148,7 @@ impl<S: Read + Write> Session<'_, S> {
                     let status = if extent.is_zero { HOLE_AND_ZERO } else { 0 };
                     payload.extend_from_slice(&status.to_be_bytes());
                 }
-                self.chunk(request, chunk::BLOCK_STATUS, &[&payload])
+                self.chunk(request, chunk::BLOCK_STATUS, &payload)
             }
         }
     }
@@ -210,34 +187,38 @@ impl<S: Read + Write> Session<'_, S> {
                 let mut payload = (error as u32).to_be_bytes().to_vec();
                 // There is no message.
                 payload.extend_from_slice(&[0; 2]);
-                self.chunk(request, chunk::ERROR, &[&payload])
+                self.chunk(request, chunk::ERROR, &payload)
             }
-            Ok(()) => self.stream.write_all(&simple_reply(request, 0)),
-            Err(error) => self.stream.write_all(&simple_reply(request, error as u32)),
+            Ok(()) => self.pipe.send(&simple_reply(request, 0)),
+            Err(error) => self.pipe.send(&simple_reply(request, error as u32)),
         }
     }
 
     /// Sends the only chunk of a structured reply.
-    fn chunk(&mut self, request: &Request, kind: u16, parts: &[&[u8]]) -> io::Result<()> {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        let len = u32::try_from(len).map_err(|_| broken("length of a reply"))?;
-        let mut header = CHUNK_MAGIC.to_be_bytes().to_vec();
-        header.extend_from_slice(&chunk::DONE.to_be_bytes());
-        header.extend_from_slice(&kind.to_be_bytes());
-        header.extend_from_slice(&request.cookie.to_be_bytes());
-        header.extend_from_slice(&len.to_be_bytes());
-        // A small part shares a packet with the header.
-        for part in parts {
-            if part.len() > 1024 {
-                self.stream.write_all(&header)?;
-                header.clear();
-                self.stream.write_all(part)?;
-            } else {
-                header.extend_from_slice(part);
-            }
-        }
-        self.stream.write_all(&header)
+    fn chunk(&mut self, request: &Request, kind: u16, payload: &[u8]) -> io::Result<()> {
+        let len = u32::try_from(payload.len()).map_err(|_| broken("length of a reply"))?;
+        let mut bytes = chunk_header(request, kind, len);
+        bytes.extend_from_slice(payload);
+        self.pipe.send(&bytes)
     }
+}
+
+/// Returns the header of the only chunk of a structured reply.
+fn chunk_header(request: &Request, kind: u16, len: u32) -> Vec<u8> {
+    let mut header = CHUNK_MAGIC.to_be_bytes().to_vec();
+    header.extend_from_slice(&chunk::DONE.to_be_bytes());
+    header.extend_from_slice(&kind.to_be_bytes());
+    header.extend_from_slice(&request.cookie.to_be_bytes());
+    header.extend_from_slice(&len.to_be_bytes());
+    header
+}
+
+/// Flushes if the request asks for it.
+fn flush_if(request: &Request, device: &dyn Device) -> Result<(), Errno> {
+    if request.flags & flag::FUA == 0 {
+        return Ok(());
+    }
+    device.flush().map_err(|error| Errno::of(&error))
 }
 
 /// Returns the error of a trim behind the end of the disk, which is not that of a write.

@@ -34,6 +34,8 @@ pub enum Mutant {
     SkipsDamaged,
     /// L7: goes on after a failed sync.
     ForgetsFailedSync,
+    /// L8: writes no summaries.
+    SkipsSummaries,
     /// C1: publishes a checkpoint of records that are not durable.
     ChecksPointAhead,
     /// C2: deletes the older checkpoint before the newer one is durable.

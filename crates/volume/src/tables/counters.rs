@@ -100,7 +100,11 @@ impl Counters {
             Body::Move { .. } => self.moved_count += 1,
             Body::Delta { .. } => self.delta_count += 1,
             Body::Rewrite { .. } => self.rewritten_count += 1,
-            Body::Duplicate { .. } | Body::Zero(_) | Body::Change { .. } | Body::Fold { .. } => {}
+            Body::Duplicate { .. }
+            | Body::Zero(_)
+            | Body::Change { .. }
+            | Body::Fold { .. }
+            | Body::Summary { .. } => {}
         }
     }
 

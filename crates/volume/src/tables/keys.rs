@@ -70,6 +70,16 @@ pub(super) fn feature(index: usize, feature: u64) -> Key {
     Key::new(&[&[tag::FEATURE, index], &feature.to_be_bytes()])
 }
 
+/// The number of tables.
+pub(super) const TABLE_COUNT: usize = 6;
+
+/// Returns the keys of all entries of each table: from, and up to.
+pub(super) fn of_tables() -> [[Key; 2]; TABLE_COUNT] {
+    use tag::{FEATURE, FINGERPRINT, HEAD, MAP, STORED, TAIL};
+    [MAP, STORED, FINGERPRINT, HEAD, TAIL, FEATURE]
+        .map(|tag| [Key::new(&[&[tag]]), Key::new(&[&[tag + 1]])])
+}
+
 /// Returns the keys of all entries of DT and BT, HeadDT, TailDT and the features: from, and up to.
 pub(super) fn all_hashed() -> [Key; 2] {
     [Key::new(&[&[tag::FINGERPRINT]]), Key::new(&[&[tag::FEATURE + 1]])]

@@ -37,6 +37,23 @@ use crate::keys::Fingerprint;
 use crate::rules;
 use crate::tree::{Key, Tree};
 
+/// The bytes of each table on disk, in whole pages, without those of changes in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableBytes {
+    /// The stored block of each block.
+    pub map: u64,
+    /// The values of DT and BT: the stored blocks by their numbers.
+    pub stored: u64,
+    /// The keys of DT and BT: the stored blocks by their fingerprints.
+    pub fingerprints: u64,
+    /// HeadDT.
+    pub heads: u64,
+    /// TailDT.
+    pub tails: u64,
+    /// The full blocks by their features.
+    pub features: u64,
+}
+
 /// The tables of a volume.
 #[derive(Debug)]
 pub(crate) struct Tables {
@@ -117,6 +134,7 @@ impl Tables {
             Body::Change { .. } => self.change(changes),
             Body::Fold { span, into, .. } => self.fold(span, into),
             Body::Rewrite { target, burst } => self.rewrite(target, burst, record, place),
+            Body::Summary { .. } => Ok(()),
         }
     }
 
@@ -189,6 +207,14 @@ impl Tables {
         let stored: u64 = form_counts.iter().sum();
         let edges: u64 = edge_counts.iter().sum();
         blocks + stored + edges + feature_count + fingerprint_count
+    }
+
+    /// Returns the bytes of each table in the runs, in whole pages.
+    pub(crate) fn bytes(&self) -> TableBytes {
+        let bytes = keys::of_tables()
+            .map(|[from, to]| self.tree.runs().iter().map(|run| run.page_bytes(&from, &to)).sum());
+        let [map, stored, fingerprints, heads, tails, features] = bytes;
+        TableBytes { map, stored, fingerprints, heads, tails, features }
     }
 
     /// Returns the error that an entry of a table has a value that it never has.

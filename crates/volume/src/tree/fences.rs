@@ -24,6 +24,12 @@ impl Fences {
         self.0.as_flattened()
     }
 
+    /// Returns the number of pages whose first keys are before a key.
+    pub(crate) fn count_before(&self, key: &Key) -> u64 {
+        let prefix = key.prefix();
+        self.0.partition_point(|fence| *fence < prefix) as u64
+    }
+
     /// Returns the pages that may have a key.
     pub(crate) fn pages_of(&self, key: &Key) -> Range<u64> {
         let prefix = key.prefix();

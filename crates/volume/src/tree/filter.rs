@@ -46,7 +46,7 @@ impl Filter {
 
     /// Returns the offset of the block of a key, and its bits in the block.
     fn place(&self, key: &Key) -> Option<(usize, impl Iterator<Item = usize> + use<>)> {
-        let hash = key.hash();
+        let hash = key.filter_hash();
         let block_count = (self.0.len() / BLOCK) as u64;
         // The upper bits choose the block, the lower ones the bits in it.
         let block = (hash >> 36).checked_rem(block_count)?;

@@ -1,6 +1,7 @@
 //! Keys.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 /// The maximum length of a key in bytes: the tag of its table, and a raw head or tail.
 const LEN_MAX: usize = 33;
@@ -30,6 +31,13 @@ impl Ord for Key {
 impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // No key is the beginning of another one.
+        state.write(self.bytes());
     }
 }
 
@@ -74,7 +82,7 @@ impl Key {
     }
 
     /// Returns the hash of the key in filters: `docs/volume-format.md` has its definition.
-    pub(crate) fn hash(&self) -> u64 {
+    pub(crate) fn filter_hash(&self) -> u64 {
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut hash = u64::from(self.len);
         for part in self.bytes().chunks(8) {

@@ -33,6 +33,7 @@ impl<'a> Source<'a> {
             next_page: run.first_page(&from),
             page_count: run.data_page_count(),
             read: move |index| run.page(core, index),
+            from: Some(from),
             page: None,
             position: None,
         };
@@ -57,7 +58,14 @@ impl<'a> Source<'a> {
             Ok(page)
         };
         let page_count = run.data_page_count();
-        Source::new(RunEntries { next_page: 0, page_count, read, page: None, position: None })
+        Source::new(RunEntries {
+            next_page: 0,
+            page_count,
+            read,
+            from: None,
+            page: None,
+            position: None,
+        })
     }
 
     fn new(entries: impl Iterator<Item = Result<Entry>> + 'a) -> Source<'a> {
@@ -76,6 +84,8 @@ struct RunEntries<Read> {
     next_page: u64,
     page_count: u64,
     read: Read,
+    /// A key before which entries need not be returned.
+    from: Option<Key>,
     page: Option<Arc<[u8]>>,
     /// The place in the page.
     position: Option<(usize, u16, Key)>,
@@ -102,14 +112,19 @@ impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> Iterator for RunEntries<Read> {
                 return None;
             }
             match (self.read)(self.next_page) {
-                Ok(page) => self.page = Some(page),
+                Ok(page) => {
+                    let content = &page[CHECKSUM_SIZE..];
+                    let from = self.from.take();
+                    let entries = from.and_then(|from| Entries::from_restart(content, &from));
+                    self.position = entries.map(|entries| entries.position());
+                    self.page = Some(page);
+                }
                 Err(error) => {
                     self.next_page = self.page_count;
                     self.page = None;
                     return Some(Err(error));
                 }
             }
-            self.position = None;
             self.next_page += 1;
         }
     }

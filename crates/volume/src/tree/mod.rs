@@ -226,10 +226,11 @@ pub(crate) fn write_run(
     is_oldest: bool,
     changes: &MemoryMap,
 ) -> Result<Option<Arc<Run>>> {
-    let written = || changes.iter().filter(|(_, value)| value.is_some() || !is_oldest);
-    let filtered = written().filter(|(key, _)| !is_oldest || is_hashed(key));
+    let mut written = changes.in_order();
+    written.retain(|(_, value)| value.is_some() || !is_oldest);
+    let filtered = written.iter().filter(|(key, _)| !is_oldest || is_hashed(key));
     let mut writer = RunWriter::create(core, number, 0, is_oldest, filtered.count() as u64)?;
-    for (key, value) in written() {
+    for (key, value) in written {
         if let Err(error) = writer.push(key, value) {
             return Err(writer.abandon(error));
         }

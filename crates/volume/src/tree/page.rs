@@ -1,5 +1,7 @@
 //! The entries of a page.
 
+use std::cmp::Ordering;
+
 use super::key::Key;
 use crate::format::cursor::Cursor;
 use crate::format::run::PAGE_SIZE;
@@ -74,11 +76,52 @@ const COUNT_LEN: usize = 2;
 
 /// The change of a key in the content of a page: `Some(None)` if it was deleted.
 pub(crate) fn find<'a>(content: &'a [u8], key: &Key) -> Option<Option<&'a [u8]>> {
-    let entries = Entries::from_restart(content, key)?;
-    entries.take_while(|(found, _)| found <= key).find_map(|(found, value)| {
-        // Nothing is copied for a value that is not asked for.
-        (found == *key).then_some(value)
-    })
+    let Entries { mut rest, count, .. } = Entries::from_restart(content, key)?;
+    let wanted = key.bytes();
+    // The number of leading bytes that the last entry, which is before the key, has in common with it.
+    let mut common_len = 0;
+    for _ in 0..count {
+        let Raw { shared_len, suffix, value } = Raw::take(&mut rest)?;
+        if shared_len > common_len {
+            // Where the last entry is less than the key, this one is as well.
+            continue;
+        }
+        if shared_len < common_len {
+            // Where the last entry has a byte of the key, this one has a greater one.
+            return None;
+        }
+        let wanted = &wanted[common_len..];
+        let pairs = suffix.iter().zip(wanted);
+        let equal_len = pairs.take_while(|(one, other)| one == other).count();
+        match suffix[equal_len..].cmp(&wanted[equal_len..]) {
+            Ordering::Less => common_len += equal_len,
+            Ordering::Equal => return Some(value),
+            Ordering::Greater => return None,
+        }
+    }
+    None
+}
+
+/// An entry as it is in a page.
+struct Raw<'a> {
+    /// The number of leading bytes of the key that the entry before has.
+    shared_len: usize,
+    /// The other bytes of the key.
+    suffix: &'a [u8],
+    /// The value, `None` if the key was deleted.
+    value: Option<&'a [u8]>,
+}
+
+impl<'a> Raw<'a> {
+    fn take(rest: &mut Cursor<'a>) -> Option<Raw<'a>> {
+        let [shared_len, suffix_len, value_len] = rest.array()?;
+        let suffix = rest.take(suffix_len.into())?;
+        let value = match value_len {
+            DELETED => None,
+            len => Some(rest.take(len.into())?),
+        };
+        Some(Raw { shared_len: shared_len.into(), suffix, value })
+    }
 }
 
 /// The entries of a page, in order: a key and its value, `None` if it was deleted. The iterator ends
@@ -112,7 +155,7 @@ impl<'a> Entries<'a> {
             whole.take(key_len.into()).is_none_or(|found| found > key.bytes())
         };
         let index = restarts.partition_point(|offset| !is_behind(offset)).checked_sub(1)?;
-        let rest = content.get(usize::from(u16::from_le_bytes(restarts[index]))..start)?;
+        let rest = content.get(usize::from(u16::from_le_bytes(restarts[index]))..)?;
         let skipped = u16::try_from(index).ok()?.checked_mul(RESTART)?;
         let count = count.checked_sub(skipped)?;
         Some(Entries { rest: Cursor(rest), count, last: Key::new(&[]) })
@@ -135,13 +178,8 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.count = self.count.checked_sub(1)?;
-        let [shared, rest_len, value_len] = self.rest.array()?;
-        let suffix = self.rest.take(rest_len.into())?;
-        let key = self.last.with_suffix(shared.into(), suffix)?;
-        let value = match value_len {
-            DELETED => None,
-            len => Some(self.rest.take(len.into())?),
-        };
+        let Raw { shared_len, suffix, value } = Raw::take(&mut self.rest)?;
+        let key = self.last.with_suffix(shared_len, suffix)?;
         self.last = key;
         Some((key, value))
     }

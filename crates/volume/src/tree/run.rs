@@ -88,6 +88,13 @@ impl Run {
         (self.fences.bytes().len() + self.filter.bytes().len()) as u64
     }
 
+    /// Returns the number of bytes of the pages whose first keys are from `from` up to, not including,
+    /// `to`.
+    pub(crate) fn page_bytes(&self, from: &Key, to: &Key) -> u64 {
+        let count = self.fences.count_before(to).saturating_sub(self.fences.count_before(from));
+        count * PAGE_SIZE as u64
+    }
+
     /// Returns the change of a key.
     ///
     /// # Errors
@@ -113,7 +120,7 @@ impl Run {
     ///
     /// Fails if the page cannot be read.
     pub(crate) fn page(&self, core: &Core, index: u64) -> Result<std::sync::Arc<[u8]>> {
-        core.cache.get((self.meta.number, index), || self.pages().read(core, index))
+        core.pages.get_or_read((self.meta.number, index), || self.pages().read(core, index))
     }
 
     /// Returns the number of the first page that may have `key` or a later one.
@@ -126,8 +133,10 @@ impl Run {
     }
 }
 
-/// Returns `true` if the key is a hash, so that most lookups find nothing. The tag of such a table is 3
-/// or more.
+/// The least tag of a table whose keys are hashes.
+pub(super) const HASHED_TAG_MIN: u8 = 3;
+
+/// Returns `true` if the key is a hash, so that most lookups find nothing.
 pub(super) fn is_hashed(key: &Key) -> bool {
-    key.bytes().first().is_some_and(|tag| *tag >= 3)
+    key.bytes().first().is_some_and(|tag| *tag >= HASHED_TAG_MIN)
 }

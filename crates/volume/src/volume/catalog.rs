@@ -201,7 +201,7 @@ impl Volume {
         let block_size = self.block_size() as u64;
         {
             // Blocks behind the end must be zeros if the disk grows again.
-            let mut state = self.write_state()?;
+            let mut state = self.client_state()?;
             let (_, entry) = state.disk(disk)?;
             let blocks = size / block_size..entry.size.max(size) / block_size;
             self.zero_blocks(&mut state, entry.layer, blocks)?;
@@ -269,7 +269,7 @@ impl Volume {
     /// Makes changes of the catalog, and makes them durable.
     fn change(&self, changes: impl FnOnce(&State) -> Result<Vec<Change>>) -> Result<()> {
         {
-            let mut state = self.write_state()?;
+            let mut state = self.client_state()?;
             let changes = changes(&state)?;
             state.change(&self.core, &changes)?;
         }

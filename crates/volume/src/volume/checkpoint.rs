@@ -1,7 +1,8 @@
 //! Checkpoints, merges of runs, and the deletion of files that none needs.
 
 use std::collections::BTreeSet;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::Volume;
 use crate::error::{Error, Kind, Result};
@@ -14,6 +15,8 @@ use crate::tree::{Run, RunMerge, write_run};
 const INTERVAL_MAX: u64 = 128 * 1024 * 1024;
 /// The number of runs from which on a write waits for a merge.
 const RUN_COUNT_MAX: usize = 24;
+/// The maximum time until a request to stop is noticed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The checkpoints of a volume.
 #[derive(Debug)]
@@ -26,6 +29,59 @@ pub(super) struct Checkpoints {
     pub(super) last_run: u64,
     /// The runs that are being written.
     pub(super) unfinished: BTreeSet<u64>,
+}
+
+/// The thread that writes checkpoints, so that writes need not, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Checkpointer {
+    state: Mutex<CheckpointerState>,
+    woken: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct CheckpointerState {
+    is_running: bool,
+    is_due: bool,
+}
+
+impl Checkpointer {
+    /// Asks the thread for a checkpoint. Returns `false` if there is no thread.
+    fn wake(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_running && !state.is_due {
+            state.is_due = true;
+            self.woken.notify_all();
+        }
+        state.is_running
+    }
+
+    /// Waits until a checkpoint is due. Returns `false` if `is_asked_to_stop` returns `true` before.
+    fn wait(&self, is_asked_to_stop: &dyn Fn() -> bool) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.is_due {
+            if is_asked_to_stop() {
+                return false;
+            }
+            let waited = self.woken.wait_timeout(state, LOOK_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.is_due = false;
+        true
+    }
+
+    fn set_running(&self, is_running: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = CheckpointerState { is_running, is_due: false };
+    }
+}
+
+/// The need of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    No,
+    /// Writes may go on before there is one.
+    Soon,
+    Late,
 }
 
 /// The segments that a checkpoint needs: those from its position on, and those in which its tables
@@ -44,31 +100,63 @@ impl Checkpoints {
 }
 
 impl Volume {
-    /// Writes a checkpoint if one is due. A failure does no harm: the log is longer then.
+    /// Sees to a checkpoint if one is due.
     pub(super) fn after_write(&self) -> Result<()> {
-        let (changed, appended, is_late, run_count) = {
-            let state = self.read_state();
-            let tree = &state.tables.tree;
-            let appended = state.log.appended_bytes() - state.checkpoint_at;
-            let is_late = tree.active_bytes() >= 2 * self.changes_max;
-            (tree.active_bytes(), appended, is_late, tree.runs().len())
-        };
-        if changed < self.changes_max && appended < INTERVAL_MAX {
-            return Ok(());
+        match self.due() {
+            Due::No => Ok(()),
+            Due::Soon if self.checkpointer.wake() => Ok(()),
+            Due::Soon | Due::Late => self.checkpoint_if_due(),
         }
-        let checkpoints = if is_late {
-            // Another thread is at it, and slower than the writes.
-            Ok(self.checkpoints())
+    }
+
+    fn due(&self) -> Due {
+        let state = self.read_state();
+        let changed = state.tables.tree.active_bytes();
+        let appended = state.log.appended_bytes() - state.checkpoint_at;
+        if changed < self.changes_max && appended < INTERVAL_MAX {
+            Due::No
+        } else if changed < 2 * self.changes_max && appended < 2 * INTERVAL_MAX {
+            Due::Soon
         } else {
-            self.checkpoints.try_lock()
+            Due::Late
+        }
+    }
+
+    /// Writes a checkpoint if one is due and no other thread is at it. A failure does no harm: the log is
+    /// longer then.
+    fn checkpoint_if_due(&self) -> Result<()> {
+        let checkpoints = match self.due() {
+            Due::No => return Ok(()),
+            Due::Soon => match self.checkpoints.try_lock() {
+                Ok(checkpoints) => checkpoints,
+                Err(_) => return Ok(()),
+            },
+            // Another thread is at it, and slower than the writes.
+            Due::Late => self.checkpoints(),
         };
-        let Ok(checkpoints) = checkpoints else { return Ok(()) };
-        let written = self.write_checkpoint(checkpoints);
-        let written = written.and_then(|()| {
+        let written = self.write_checkpoint(checkpoints).and_then(|()| {
+            let run_count = self.read_state().tables.tree.runs().len();
             if run_count >= RUN_COUNT_MAX { self.merge_runs(&|| false).map(drop) } else { Ok(()) }
         });
         // A full disk is told by the write that meets it.
         written.or_else(|error| if error.kind() == Kind::Full { Ok(()) } else { Err(error) })
+    }
+
+    /// Writes the checkpoints that are due, so that writes do not wait for them, until
+    /// `is_asked_to_stop` returns `true`, which is asked at least every 100 ms. After an error, writes
+    /// write checkpoints again, and tell their clients of errors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a checkpoint cannot be written.
+    pub fn write_checkpoints(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<()> {
+        self.checkpointer.set_running(true);
+        let mut written = Ok(());
+        while written.is_ok() && self.checkpointer.wait(is_asked_to_stop) {
+            written = self.checkpoint_if_due();
+        }
+        self.checkpointer.set_running(false);
+        written
     }
 
     /// Writes a checkpoint, so that the next opening reads no log, and deletes the segments that have
@@ -81,6 +169,7 @@ impl Volume {
         if self.is_read_only {
             return Ok(());
         }
+        self.end_partial_if_any()?;
         self.write_checkpoint(self.checkpoints())
     }
 

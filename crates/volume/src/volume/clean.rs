@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use super::Volume;
 use super::read::DamagedBlock;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::format::names;
 use crate::format::position::{Place, Seq};
 use crate::format::record::Body;
@@ -14,6 +15,9 @@ use crate::tables::Form;
 
 /// The bytes of all segments, in percent of the live bytes, up to which nothing is cleaned.
 const SIZE_PERCENT: u64 = 115;
+/// The same while clients write much and there is space: each byte that is freed costs about half
+/// of the writes that it would cost down to the lower limit.
+const SIZE_PERCENT_BUSY: u64 = 150;
 
 /// The minimum number of bytes that a cleaning in use must free, in sizes of a segment: each ends with a
 /// checkpoint.
@@ -43,13 +47,14 @@ impl Volume {
         let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
         self.fold_layers_alone(&|| false)?;
         self.rewrite_pinning(&|| false)?;
-        let dirt = self.dirt()?;
+        let dirt = self.dirt(SIZE_PERCENT)?;
         self.clean_segments(&dirt, &|| false)?;
         self.merge_runs(&|| false).map(drop)
     }
 
-    /// Does the part of [`Volume::clean`] that is worth its cost while the volume is in use. Returns
-    /// `true` if there was one. To be called now and then. Returns early if `is_asked_to_stop` returns
+    /// Does the part of [`Volume::clean`] that is worth its cost while the volume is in use: less if
+    /// clients have written much since the last call, and the storage has room. Returns `true` if there
+    /// was one. To be called now and then. Returns early if `is_asked_to_stop` returns
     /// `true`.
     ///
     /// # Errors
@@ -66,12 +71,49 @@ impl Volume {
         if !is_done {
             return Ok(true);
         }
-        let dirt = self.dirt()?;
+        let appended = || self.read_state().log.appended_bytes();
+        let since = appended() - self.cleaned_at.load(Ordering::Relaxed);
+        let is_busy = since >= u64::from(self.core.segment_size) && !self.is_short_of_space();
+        let dirt = self.dirt(if is_busy { SIZE_PERCENT_BUSY } else { SIZE_PERCENT })?;
         let is_due = dirt.freed_bytes >= FREED_SEGMENTS_MIN * u64::from(self.core.segment_size);
         if is_due {
             self.clean_segments(&dirt, is_asked_to_stop)?;
         }
+        self.cleaned_at.store(appended(), Ordering::Relaxed);
         Ok(is_due)
+    }
+
+    /// Checks that a client may write `len` bytes, and cleans as long as it may not: the writes of
+    /// clients are quicker than the cleaner beside them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Full`] if nothing is left that can be freed.
+    pub(super) fn make_room(&self, len: u64) -> Result<()> {
+        loop {
+            let Err(full) = self.check_room(len) else { return Ok(()) };
+            if full.kind() != Kind::Full || !self.clean_for_room(len)? {
+                return Err(full);
+            }
+        }
+    }
+
+    /// Cleans unless there is room meanwhile. Returns `false` if that has freed nothing.
+    fn clean_for_room(&self, len: u64) -> Result<bool> {
+        let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.check_room(len).is_ok() {
+            return Ok(true);
+        }
+        let dirt = self.dirt(SIZE_PERCENT)?;
+        if dirt.freed_bytes < u64::from(self.core.segment_size) {
+            return Ok(false);
+        }
+        let used = || self.core.used_bytes.load(Ordering::Relaxed);
+        let before = used();
+        match self.clean_segments(&dirt, &|| false) {
+            Err(error) if error.kind() == Kind::Full => Ok(false),
+            cleaned => cleaned.map(|()| used() < before),
+        }
     }
 
     fn clean_segments(&self, dirt: &Dirt, is_asked_to_stop: &dyn Fn() -> bool) -> Result<()> {
@@ -92,8 +134,9 @@ impl Volume {
         self.checkpoint()
     }
 
-    /// Finds the segments with the least live bytes, until the others have little more than what is live.
-    fn dirt(&self) -> Result<Dirt> {
+    /// Finds the segments with the least live bytes, until the others have at most `percent` of what is
+    /// live.
+    fn dirt(&self, percent: u64) -> Result<Dirt> {
         let folder = &self.core.folder;
         let listed = self.core.names()?;
         let (current, live_bytes) = {
@@ -106,7 +149,7 @@ impl Volume {
         let sizes: BTreeMap<u64, u64> = sized.collect();
         let live = |segment: &u64| live_bytes.get(segment).copied().unwrap_or_default();
         let mut size: u64 = sizes.values().sum();
-        let goal = live_bytes.values().sum::<u64>() / 100 * SIZE_PERCENT;
+        let goal = live_bytes.values().sum::<u64>() / 100 * percent;
         let mut candidates: Vec<(u64, u64)> =
             sizes.into_iter().filter(|(segment, _)| *segment < current).collect();
         candidates.sort_by_key(|(segment, size)| live(segment).saturating_mul(1000) / size.max(&1));
@@ -141,7 +184,8 @@ impl Volume {
                 Body::Duplicate { .. }
                 | Body::Zero(_)
                 | Body::Change { .. }
-                | Body::Fold { .. } => continue,
+                | Body::Fold { .. }
+                | Body::Summary { .. } => continue,
             };
             let stored = state.tables.stored(seq)?;
             if let Some(stored) = stored.filter(|it| it.place == Place { segment, offset }) {

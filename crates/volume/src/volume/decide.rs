@@ -1,7 +1,7 @@
 //! The decision how a written block is stored: `docs/volume-format.md` has the order of lookups.
 
 use std::borrow::Cow;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use cutpoint_delta::burst::Side;
 use cutpoint_delta::{common_edges, super_features};
@@ -16,8 +16,9 @@ use crate::format::record::{Body, Search, UNIT};
 use crate::format::span::BlockId;
 use crate::keys::Fingerprint;
 use crate::mode::{Burst, Mode};
+use crate::reader::Unreadable;
 use crate::rules;
-use crate::tables::{Form, Tables};
+use crate::tables::{Form, Stored, Tables};
 
 /// A written block that is not all zeros.
 #[derive(Clone, Copy)]
@@ -89,7 +90,7 @@ impl Volume {
         let features = super_features(bytes);
         let keys = self.edge_keys(Burst::default(), bytes);
         let candidates = self.similar(tables, id, &keys, features.as_ref())?;
-        let (seqs, blocks): (Vec<Seq>, Vec<Vec<u8>>) = candidates.into_iter().unzip();
+        let (seqs, blocks): (Vec<Seq>, Vec<Arc<[u8]>>) = candidates.into_iter().unzip();
         let mut encoder = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
         let delta = encoder.encode(bytes, &blocks);
         // The header is longer than that of a block without features.
@@ -114,7 +115,7 @@ impl Volume {
         id: BlockId,
         keys: &[Option<EdgeKey>; 2],
         features: Option<&Features>,
-    ) -> Result<Vec<(Seq, Vec<u8>)>> {
+    ) -> Result<Vec<(Seq, Arc<[u8]>)>> {
         let mut seqs = Vec::with_capacity(BASE_COUNT_MAX);
         if let Some(below) = tables.catalog.parent(id.layer)
             && tables.lookup(id.layer, id.block)? == tables.lookup(below, id.block)?
@@ -128,7 +129,7 @@ impl Volume {
         for (index, feature) in features.into_iter().flatten().enumerate() {
             seqs.extend(tables.feature(index, *feature)?);
         }
-        let mut found: Vec<(Seq, Vec<u8>)> = Vec::with_capacity(BASE_COUNT_MAX);
+        let mut found: Vec<(Seq, Arc<[u8]>)> = Vec::with_capacity(BASE_COUNT_MAX);
         for seq in seqs {
             let Some(stored) = tables.stored(seq)? else { continue };
             // Of a burst or a delta, its reference blocks resemble the block as well.
@@ -144,13 +145,24 @@ impl Volume {
                 let Some(stored) = tables.stored(full)?.filter(|_| tables.trusts(full)) else {
                     continue;
                 };
-                let mut block = vec![0; self.block_size()];
-                if self.core.read(&stored, &[], &mut block).is_ok() {
+                if let Ok(block) = self.reference_block(full, &stored) {
                     found.push((full, block));
                 }
             }
         }
         Ok(found)
+    }
+
+    /// Reads a full block for a difference.
+    fn reference_block(
+        &self,
+        seq: Seq,
+        stored: &Stored,
+    ) -> std::result::Result<Arc<[u8]>, Unreadable> {
+        self.core.blocks.get_or_read(seq, || {
+            let mut block = vec![0; self.block_size()];
+            self.core.read(stored, &[], &mut block).map(|()| block)
+        })
     }
 
     /// Returns the keys of head and tail of a block.
@@ -175,7 +187,6 @@ impl Volume {
         bytes: &[u8],
         search: &mut Search,
     ) -> Result<Option<Reference>> {
-        let mut old = Vec::new();
         for (side, key) in Side::ALL.into_iter().zip(keys) {
             let Some(key) = key else { continue };
             let Some(entry) = tables.edge(side, key)? else { continue };
@@ -187,11 +198,10 @@ impl Volume {
             let full = tables.stored(reference)?.filter(|_| tables.trusts(reference));
             let full = full.filter(|it| matches!(it.form, Form::Full { .. }));
             let Some(full) = full else { continue };
-            old.resize(bytes.len(), 0);
-            if self.core.read(&full, &[], &mut old).is_err() {
+            let Ok(old) = self.reference_block(reference, &full) else {
                 search.is_cancelled = true;
                 continue;
-            }
+            };
             let (prefix, suffix) = common_edges(&old, bytes);
             let len = |len: usize| u32::try_from(len).expect("a block has at most 64 KiB");
             let patch = Patch { prefix: len(prefix), suffix: len(suffix) };

@@ -9,21 +9,25 @@ mod decide;
 mod disk;
 mod flush;
 mod open;
+mod partial;
 mod pieces;
 mod read;
 mod space;
 mod statistics;
 mod unpin;
+mod upkeep;
 mod write;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use self::catalog::{DiskInfo, SnapshotInfo};
 pub use self::check::{CheckSummary, Finding};
-use self::checkpoint::Checkpoints;
+use self::checkpoint::{Checkpointer, Checkpoints};
 pub use self::create::{CreateOptions, DISK_NAME_DEFAULT, SEGMENT_SIZE_DEFAULT};
 pub use self::disk::Disk;
 pub use self::open::OpenOptions;
+use self::partial::Partial;
 pub use self::read::Extent;
 use self::space::Space;
 pub use self::statistics::Statistics;
@@ -34,6 +38,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::change::Change;
 use crate::format::record::Body;
 use crate::format::settings::Settings;
+use crate::format::summary::Summarized;
 use crate::log::LogWriter;
 use crate::mode::{Compression, Mode};
 use crate::rules;
@@ -55,10 +60,13 @@ pub struct Volume {
     flushing: Mutex<()>,
     /// Held while a checkpoint is written.
     checkpoints: Mutex<Checkpoints>,
+    checkpointer: Checkpointer,
     /// Held while runs are merged.
     merging: Mutex<()>,
     /// Held while segments are cleaned or layers folded.
     cleaning: Mutex<()>,
+    /// The value of [`LogWriter::appended_bytes`] when the log was last looked through for dead bytes.
+    cleaned_at: AtomicU64,
     /// Held while a delta is made.
     encoder: Mutex<Encoder>,
 }
@@ -68,6 +76,8 @@ pub struct Volume {
 struct State {
     tables: Tables,
     log: LogWriter,
+    /// The block that is being written in parts.
+    partial: Option<Partial>,
     /// The error after which nothing may be written.
     failure: Option<String>,
     /// The value of [`LogWriter::appended_bytes`] at the last checkpoint.
@@ -120,7 +130,7 @@ impl Volume {
 
     fn set(&self, change: impl FnOnce(&mut Settings)) -> Result<()> {
         {
-            let mut state = self.write_state()?;
+            let mut state = self.client_state()?;
             let mut settings = state.tables.catalog.settings;
             change(&mut settings);
             if settings == state.tables.catalog.settings {
@@ -215,6 +225,11 @@ impl State {
         self.tables.apply(&record, place, changes).inspect_err(|error| {
             // The record counts, and the tables do not agree with it.
             self.failure = Some(error.to_string());
-        })
+        })?;
+        // Nothing comes between two equal records. The next append meets the error of a summary again.
+        if Summarized::of(&record.body).is_copy != Some(false) {
+            self.log.summarize_if_due(core).ok();
+        }
+        Ok(())
     }
 }

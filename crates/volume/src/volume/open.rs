@@ -1,10 +1,10 @@
 //! Opens a volume: the newest checkpoint, and the log behind it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpointer, Checkpoints};
 use super::read::references;
 use super::{Space, State, Volume};
 use crate::codec::compress::Compressor;
@@ -95,7 +95,7 @@ impl Volume {
         if !is_read_only {
             sync_leftovers(&core, &end)?;
         }
-        let log = LogWriter::new(end.next_seq, end.next_seq, end.previous, end.next_segment);
+        let log = LogWriter::continued(&end);
         // A file of a run that was never published may be there.
         let runs = listed.iter().filter_map(|name| names::parse_run(name));
         let last_run = runs.max().unwrap_or_default().max(checkpoint.last_run);
@@ -107,6 +107,7 @@ impl Volume {
             state: RwLock::new(State {
                 tables,
                 log,
+                partial: None,
                 failure: None,
                 checkpoint_at: 0,
                 compressor: Compressor::new(),
@@ -119,8 +120,10 @@ impl Volume {
                 last_run,
                 unfinished: BTreeSet::new(),
             }),
+            checkpointer: Checkpointer::default(),
             merging: Mutex::new(()),
             cleaning: Mutex::new(()),
+            cleaned_at: AtomicU64::new(0),
             encoder: Mutex::new(Encoder::new()),
             core,
         })
@@ -290,9 +293,11 @@ impl Replaying<'_> {
                 Some(stored) => (stored.fingerprint, stored.form),
                 None => return Ok(None),
             },
-            Body::Duplicate { .. } | Body::Zero(_) | Body::Change { .. } | Body::Fold { .. } => {
-                return Ok(None);
-            }
+            Body::Duplicate { .. }
+            | Body::Zero(_)
+            | Body::Change { .. }
+            | Body::Fold { .. }
+            | Body::Summary { .. } => return Ok(None),
         };
         Ok(Some(Stored {
             place,

@@ -1,6 +1,7 @@
 //! Reads.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::pieces::{pieces, whole_blocks};
 use super::{Disk, Volume};
@@ -46,7 +47,11 @@ impl Disk {
             let state = self.volume().read_state();
             let view = self.view(&state)?;
             view.check_range(offset, buffer.len() as u64)?;
-            self.volume().read_pieces(&state.tables, view.layer, offset, buffer)
+            let read = self.volume().read_pieces(&state.tables, view.layer, offset, buffer);
+            if let Some(partial) = &state.partial {
+                partial.overlay(view.layer, offset, buffer);
+            }
+            read
         };
         read.map_err(|DamagedBlock { error, stored }| {
             if let Some(stored) = stored.filter(|_| error.kind() == Kind::Corrupt) {
@@ -63,6 +68,7 @@ impl Disk {
     ///
     /// Fails with [`Kind::Invalid`] behind the end of the disk, and if the tables cannot be read.
     pub fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>> {
+        self.volume().end_partial_if_any()?;
         let state = self.volume().read_state();
         let view = self.view(&state)?;
         view.check_range(offset, len)?;
@@ -108,7 +114,6 @@ impl Volume {
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
         let whole = whole_blocks(offset, buffer.len() as u64, self.block_size());
-        let mut scratch = Vec::new();
         let mut rest = buffer;
         for piece in pieces(offset, rest.len() as u64, self.block_size()) {
             if whole.contains(&piece.block) {
@@ -121,9 +126,10 @@ impl Volume {
                 continue;
             }
             let (part, behind) = rest.split_at_mut(piece.range.len());
-            scratch.resize(self.block_size(), 0);
-            self.read_block(tables, layer, piece.block, &mut scratch)?;
-            part.copy_from_slice(&scratch[piece.range]);
+            match self.whole_block(tables, layer, piece.block)? {
+                Some(block) => part.copy_from_slice(&block[piece.range]),
+                None => part.fill(0),
+            }
             rest = behind;
         }
         Ok(())
@@ -189,6 +195,28 @@ impl Volume {
         self.read_stored(tables, seq, buffer)
     }
 
+    /// Returns a block of which a part is wanted, or `None` for zeros. Its other parts are often wanted
+    /// next.
+    pub(super) fn whole_block(
+        &self,
+        tables: &Tables,
+        layer: LayerId,
+        block: u64,
+    ) -> std::result::Result<Option<Arc<[u8]>>, DamagedBlock> {
+        let seq = tables.lookup(layer, block)?;
+        if seq == ZERO {
+            return Ok(None);
+        }
+        if seq == LOST {
+            return Err(lost(block));
+        }
+        let read = || {
+            let mut bytes = vec![0; self.block_size()];
+            self.read_stored(tables, seq, &mut bytes).map(|()| bytes)
+        };
+        self.core.blocks.get_or_read(seq, read).map(Some)
+    }
+
     /// Reads a stored block.
     pub(super) fn read_stored(
         &self,
@@ -211,12 +239,9 @@ impl Volume {
     /// # Errors
     ///
     /// Fails if there is no such disk or snapshot, and if the tables cannot be read.
-    pub fn changed(
-        self: &std::sync::Arc<Self>,
-        from: &str,
-        to: &str,
-    ) -> Result<Option<Vec<Range<u64>>>> {
+    pub fn changed(self: &Arc<Self>, from: &str, to: &str) -> Result<Option<Vec<Range<u64>>>> {
         let (from, to) = (Disk::open(self, from)?, Disk::open(self, to)?);
+        self.end_partial_if_any()?;
         let state = self.read_state();
         let (old, new) = (from.view(&state)?, to.view(&state)?);
         let tables = &state.tables;

@@ -34,6 +34,15 @@ impl Space {
 }
 
 impl Volume {
+    /// Returns `true` if writes may soon be refused.
+    pub(super) fn is_short_of_space(&self) -> bool {
+        let Space { limit, reserve, .. } = &self.space;
+        let used = self.core.used_bytes.load(Ordering::Relaxed);
+        let free = self.core.folder.free_bytes();
+        limit.is_some_and(|limit| used > limit / 8 * 7)
+            || free.is_some_and(|free| free < used / 8 + 2 * reserve)
+    }
+
     /// Checks that a client may write `len` bytes.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::Volume;
 use crate::error::Result;
 use crate::mode::{Compression, Mode};
-use crate::tables::Counters;
+use crate::tables::{Counters, TableBytes};
 
 /// The sizes of a volume and of its tables, and the counts of its writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +43,10 @@ pub struct Statistics {
     pub live_bytes: u64,
     /// The bytes of all files of the volume.
     pub physical_bytes: u64,
-    /// The bytes of the files of the tables.
+    /// The bytes of the files of the tables, with parity, fences and filters.
     pub table_bytes: u64,
+    /// The bytes of each table.
+    pub bytes_by_table: TableBytes,
     /// The bytes of memory of the tables: changes that no checkpoint has, fences and filters.
     pub table_memory_bytes: u64,
     /// The number of blocks whose last record is damaged.
@@ -99,6 +101,7 @@ impl Volume {
             live_bytes: tables.live_bytes.values().sum(),
             physical_bytes,
             table_bytes: runs.map(|run| run.pages().file_len()).sum(),
+            bytes_by_table: tables.bytes(),
             table_memory_bytes: tables.tree.active_bytes() + tables.tree.index_bytes(),
             lost_block_count: totals.lost_count,
             layer_count: tables.catalog.layers.len() as u64,

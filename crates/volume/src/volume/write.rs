@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use super::decide::{Decision, Written};
+use super::partial::Partial;
 use super::pieces::{pieces, whole_blocks};
 use super::{Disk, State, Volume};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::format::record::Body;
 use crate::format::span::{BlockId, LayerId, Span};
 use crate::keys::Fingerprint;
+use crate::zeros::is_zeros;
 
 impl Disk {
     /// Writes `bytes` to the disk from `offset` on. After an error, any number of the blocks may have
@@ -24,7 +26,7 @@ impl Disk {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_writable()?;
         let volume = self.volume();
-        volume.check_room(bytes.len() as u64)?;
+        volume.make_room(bytes.len() as u64)?;
         let fingerprints = volume.fingerprints(offset, bytes);
         {
             let mut state = volume.write_state()?;
@@ -36,18 +38,32 @@ impl Disk {
                 let (part, behind) = rest.split_at(piece.range.len());
                 rest = behind;
                 let id = BlockId { layer: view.layer, block: piece.block };
+                if state.partial.as_ref().is_some_and(|partial| partial.id != id) {
+                    volume.end_partial(&mut state)?;
+                }
                 if part.len() == self.block_size() {
                     let fingerprint = fingerprints.next().flatten();
                     volume.write_block(&mut state, id, part, fingerprint)?;
+                    state.partial = None;
                     continue;
                 }
-                let mut block = vec![0; self.block_size()];
-                volume
-                    .read_block(&state.tables, view.layer, piece.block, &mut block)
-                    .map_err(|damaged| damaged.error)?;
-                block[piece.range].copy_from_slice(part);
-                let fingerprint = volume.fingerprint(&block);
-                volume.write_block(&mut state, id, &block, fingerprint)?;
+                let mut partial = match state.partial.take() {
+                    Some(partial) => partial,
+                    None => {
+                        let before = volume.whole_block(&state.tables, view.layer, piece.block);
+                        let bytes = match before.map_err(|damaged| damaged.error)? {
+                            Some(before) => before.to_vec(),
+                            None => vec![0; self.block_size()],
+                        };
+                        Partial { id, bytes }
+                    }
+                };
+                let is_end = piece.range.end == self.block_size();
+                partial.bytes[piece.range].copy_from_slice(part);
+                state.partial = Some(partial);
+                if is_end {
+                    volume.end_partial(&mut state)?;
+                }
             }
         }
         volume.after_write()
@@ -91,7 +107,24 @@ impl Disk {
         let mut state = self.volume().write_state()?;
         let view = self.view(&state)?;
         view.check_range(offset, len)?;
-        self.volume().zero_blocks(&mut state, view.layer, blocks)
+        let is_freed = |partial: &Partial| {
+            partial.id.layer == view.layer && blocks.contains(&partial.id.block)
+        };
+        let frees_partial = state.partial.as_ref().is_some_and(is_freed);
+        // In a full storage, what is freed may be what the block needs.
+        let free = self.volume().core.folder.free_bytes();
+        let has_room = free.is_none_or(|free| free > 4 * self.block_size() as u64);
+        if !frees_partial && has_room {
+            match self.volume().end_partial(&mut state) {
+                Err(error) if error.kind() == Kind::Full => {}
+                ended => ended?,
+            }
+        }
+        self.volume().zero_blocks(&mut state, view.layer, blocks)?;
+        if frees_partial {
+            state.partial = None;
+        }
+        Ok(())
     }
 }
 
@@ -113,12 +146,12 @@ impl Volume {
     }
 
     /// Returns the fingerprint of a block, or `None` for zeros.
-    fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
+    pub(super) fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
         (!is_zeros(block)).then(|| self.core.keys.fingerprint(block))
     }
 
     /// Writes a block, whose fingerprint is `None` if it is zeros.
-    fn write_block(
+    pub(super) fn write_block(
         &self,
         state: &mut State,
         id: BlockId,
@@ -155,9 +188,4 @@ impl Volume {
         }
         Ok(())
     }
-}
-
-fn is_zeros(block: &[u8]) -> bool {
-    let (words, rest) = block.as_chunks::<8>();
-    words.iter().all(|word| u64::from_le_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }

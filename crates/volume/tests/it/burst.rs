@@ -17,7 +17,7 @@ pub(crate) fn made_of(head: u8, middle: u8, tail: u8) -> Vec<u8> {
     bytes
 }
 
-fn statistics(volume: &Opened) -> Statistics {
+pub(crate) fn statistics(volume: &Opened) -> Statistics {
     volume.statistics().expect("statistics")
 }
 
@@ -50,11 +50,40 @@ fn block_is_read_with_at_most_two_reads_of_the_folder() {
     let volume = open(&folder);
     write(&volume, 0, &made_of(1, 2, 3));
     write(&volume, 1, &made_of(1, 4, 3));
+    drop(volume);
+    let volume = open(&folder);
     for (block, reads) in [(0, 1), (1, 2), (2, 0)] {
         let before = folder.read_count();
         read(&volume, block).expect("read");
         assert_eq!(folder.read_count() - before, reads, "block {block}");
     }
+}
+
+#[test]
+fn reference_block_and_parts_of_a_block_are_read_once() {
+    let folder = create(8, 4096, "burst");
+    let volume = open(&folder);
+    write(&volume, 0, &made_of(1, 2, 3));
+    write(&volume, 1, &made_of(1, 4, 3));
+    drop(volume);
+    let volume = open(&folder);
+    let before = folder.read_count();
+    for offset in (4096..8192).step_by(512) {
+        let mut part = [0; 512];
+        volume.read(offset, &mut part).expect("read");
+        let start = usize::try_from(offset - 4096).expect("small");
+        assert_eq!(part, made_of(1, 4, 3)[start..start + 512], "{offset}");
+    }
+    assert_eq!(folder.read_count() - before, 2);
+    // Both blocks are similar to the first one.
+    write(&volume, 2, &made_of(1, 5, 3));
+    let before = folder.read_count();
+    write(&volume, 3, &made_of(1, 6, 3));
+    assert_eq!(folder.read_count() - before, 0);
+    volume.write(3 * 4096 + 100, &[9; 50]).expect("written");
+    let mut expected = made_of(1, 6, 3);
+    expected[100..150].fill(9);
+    assert_eq!(read(&volume, 3).expect("read"), expected);
 }
 
 #[test]

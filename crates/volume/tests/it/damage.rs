@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{FaultyFolder, Finding, Folder, Kind, Survival};
+use cutpoint_volume::{FaultyFolder, Finding, Folder, Kind, OpenOptions, Survival};
 
 use crate::burst::made_of;
-use crate::support::{BLOCK, Opened, block, create, open, read, try_open, write};
+use crate::support::{
+    BLOCK, Opened, block, create, create_encrypted, open, open_folder, options, read, secret,
+    shared, try_open, write,
+};
 
 const BLOCK_COUNT: u64 = 16;
 
@@ -109,8 +112,96 @@ fn both_checkpoints_damaged_is_an_error_that_names_them() {
     assert!(error.to_string().contains("checkpoint-"), "{error}");
 }
 
+/// Damages a sector of the log, which has the headers of 32 durable duplicates, by `damage`: folder, name of
+/// the segment, and offset of the sector. No block may have a wrong value, and those of the sector are
+/// named.
+pub(crate) fn bad_sector(
+    folder: &FaultyFolder,
+    damage: &dyn Fn(&FaultyFolder, &str, usize),
+) -> Result<(), String> {
+    const SECTOR: usize = 4096;
+    let volume = open_large(folder)?;
+    (0..200).for_each(|block| write(&volume, block, &made_of(1, 2, 3)));
+    write(&volume, 0, &made_of(4, 5, 6));
+    let names = folder.names().expect("names");
+    let log = names.iter().find(|name| name.starts_with("segment-")).expect("a segment");
+    let start = usize::try_from(folder.size(log).expect("a size")).expect("small");
+    (1..200).for_each(|block| write(&volume, block, &made_of(4, 5, 6)));
+    volume.flush().map_err(|error| error.to_string())?;
+    // It tells that the others were durable.
+    write(&volume, 201, &made_of(7, 7, 7));
+    let original = folder.after_power_cut(Survival::All);
+    let size = usize::try_from(original.size(log).expect("a size")).expect("small");
+    // The last record is a whole block.
+    for sector in start.div_ceil(SECTOR)..(size - 2 * SECTOR) / SECTOR {
+        let folder = original.after_power_cut(Survival::All);
+        damage(&folder, log, sector * SECTOR);
+        let at = |error: String| format!("sector {sector}: {error}");
+        let volume = open_large(&folder).map_err(at)?;
+        let expected = vec![made_of(4, 5, 6); 200];
+        let unreadable = unreadable(&volume, &expected).map_err(at)?;
+        if unreadable.is_empty() || unreadable.len() > SECTOR / 128 + 1 {
+            return Err(at(format!("{} blocks are lost", unreadable.len())));
+        }
+        let named: BTreeSet<u64> = findings(&volume).iter().map(|it| it.block_count).collect();
+        if named != BTreeSet::from([unreadable.len() as u64]) {
+            return Err(at(format!("{named:?} named, {} lost", unreadable.len())));
+        }
+        // What is written now is summarized with what was lost.
+        for block in unreadable {
+            write(&volume, block, &made_of(4, 5, 6));
+        }
+        volume.audit().map_err(at)?;
+    }
+    Ok(())
+}
+
+/// Opens a volume whose memory is enough for all its changes without a checkpoint.
+fn open_large(folder: &FaultyFolder) -> Result<Opened, String> {
+    let options = OpenOptions { memory: 8 << 20, secret: secret(folder), ..options() };
+    open_folder(shared(folder), &options).map_err(|error| error.to_string())
+}
+
+/// Flips a bit of each header that a sector may have.
+pub(crate) fn flip_headers(folder: &FaultyFolder, log: &str, sector: usize) {
+    (sector..sector + 4096).step_by(128).for_each(|header| folder.flip(log, header + 20, 0));
+}
+
+fn refuse(folder: &FaultyFolder, log: &str, sector: usize) {
+    folder.fail_reads(log, sector..sector + 4096);
+}
+
 #[test]
-fn several_damaged_records_in_a_row_are_refused() {
+fn sector_of_headers_that_is_damaged_or_cannot_be_read_costs_its_blocks_alone() {
+    for damage in [&flip_headers as &dyn Fn(&FaultyFolder, &str, usize), &refuse] {
+        bad_sector(&create(256, 4096, "exact"), damage).expect("no wrong value");
+        bad_sector(&create_encrypted(256, "exact"), damage).expect("no wrong value");
+    }
+}
+
+#[test]
+fn damage_of_a_change_and_its_copy_is_refused() {
+    let folder = create(256, 4096, "exact");
+    let volume = open_large(&folder).expect("opened");
+    (0..40).for_each(|block| write(&volume, block, &made_of(1, 2, 3)));
+    let names = folder.names().expect("names");
+    let log = names.iter().find(|name| name.starts_with("segment-")).expect("a segment");
+    let start = usize::try_from(folder.size(log).expect("a size")).expect("small");
+    volume.snapshot("main", "lost").expect("a snapshot");
+    (0..80).for_each(|block| write(&volume, block, &made_of(1, 2, 4)));
+    volume.flush().expect("flushed");
+    write(&volume, 90, &made_of(1, 2, 5));
+    let folder = folder.after_power_cut(Survival::All);
+    // The first record of the change, and the second one.
+    folder.flip(log, start + 20, 0);
+    open_large(&folder.after_power_cut(Survival::All)).expect("the other one is there");
+    folder.flip(log, start + 256 + 20, 0);
+    let error = open_large(&folder).expect_err("the snapshot is not known");
+    assert!(error.contains("what some of them changed is not known"), "{error}");
+}
+
+#[test]
+fn several_damaged_records_in_a_row_are_refused_before_a_summary() {
     let folder = create(BLOCK_COUNT, 4096, "exact");
     let volume = open(&folder);
     write(&volume, 0, &made_of(1, 2, 3));

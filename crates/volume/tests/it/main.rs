@@ -4,6 +4,7 @@
 mod anything;
 mod at_once;
 mod burst;
+mod checkpointer;
 mod crash;
 mod damage;
 mod encrypted;
@@ -14,6 +15,7 @@ mod model;
 mod mutants;
 mod nbd;
 mod nbd_clients;
+mod partial;
 mod random_input;
 mod space;
 mod support;

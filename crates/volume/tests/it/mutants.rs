@@ -5,7 +5,7 @@ use cutpoint_volume::{Mutant, Survival, activate};
 use crate::at_once::overwrite_during_a_checkpoint;
 use crate::burst::made_of;
 use crate::crash::{Check, Run, storm};
-use crate::damage::flips;
+use crate::damage::{bad_sector, flip_headers, flips};
 use crate::layers::{flip_change, live};
 use crate::support::{BLOCK, block, create, open, read, try_open, write};
 
@@ -124,6 +124,13 @@ fn mutants_of_the_layers_are_noticed() {
         };
         assert!(under(mutant, lives).is_err(), "{mutant:?} was not noticed");
     }
+}
+
+#[test]
+fn mutant_that_writes_no_summaries_is_noticed() {
+    assert_noticed(Mutant::SkipsSummaries, || {
+        bad_sector(&create(256, 4096, "exact"), &flip_headers)
+    });
 }
 
 #[test]

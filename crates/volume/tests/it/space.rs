@@ -105,3 +105,22 @@ fn reserve_of_a_full_storage_is_enough_to_clean() {
         assert_eq!(read(&volume, number).expect("read"), similar(number * 10), "block {number}");
     }
 }
+
+#[test]
+fn overwriting_within_a_limit_waits_for_cleaning_and_is_never_refused() {
+    const USED: u64 = 400;
+    let folder = create(USED, 4096, "exact");
+    let limit = Some(3 * 1024 * 1024);
+    let volume = open_folder(shared(&folder), &OpenOptions { limit, ..options() }).expect("opened");
+    let mut last = vec![0; usize::try_from(USED).expect("small")];
+    let mut numbers = SplitMix64::new(3);
+    for round in 0..4000_u64 {
+        let block = numbers.below(last.len());
+        last[block] = 1_000_000 + round * 10;
+        write(&volume, block as u64, &similar(last[block]));
+    }
+    for (block, content) in (0..).zip(last).filter(|(_, content)| *content > 0) {
+        assert_eq!(read(&volume, block).expect("read"), similar(content), "block {block}");
+    }
+    assert_eq!(volume.audit(), Ok(()));
+}

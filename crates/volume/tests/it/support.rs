@@ -45,7 +45,7 @@ pub(crate) fn create_encrypted(block_count: u64, mode: &str) -> FaultyFolder {
 }
 
 /// Returns the secret of an encrypted volume. A passphrase is stretched once for each volume.
-fn secret(folder: &FaultyFolder) -> Option<Secret> {
+pub(crate) fn secret(folder: &FaultyFolder) -> Option<Secret> {
     static KNOWN: Mutex<Vec<(Vec<u8>, Secret)>> = Mutex::new(Vec::new());
     let mut key = vec![0; 256];
     folder.read_at("key-0000000000000001", 0, &mut key).ok()?;

@@ -91,6 +91,7 @@ fn stats(statistics: &Statistics) -> VolumeStats {
     let [head_exhausted_count, tail_exhausted_count] = counters.exhausted_count;
     let [head_replaced_count, tail_replaced_count] = counters.replaced_count;
     let [head_entry_count, tail_entry_count] = statistics.view_count;
+    let tables = statistics.bytes_by_table;
     VolumeStats {
         size_bytes: statistics.size,
         block_size_bytes: statistics.block_size,
@@ -109,6 +110,12 @@ fn stats(statistics: &Statistics) -> VolumeStats {
         physical_bytes: statistics.physical_bytes,
         table_bytes: statistics.table_bytes,
         table_memory_bytes: statistics.table_memory_bytes,
+        map_table_bytes: tables.map,
+        stored_table_bytes: tables.stored,
+        fingerprint_table_bytes: tables.fingerprints,
+        head_table_bytes: tables.heads,
+        tail_table_bytes: tables.tails,
+        feature_table_bytes: tables.features,
         lost_block_count: statistics.lost_block_count,
         layer_count: statistics.layer_count,
         fingerprint_entry_count: statistics.fingerprint_count,

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use cutpoint_terminal::units::short_size;
@@ -17,9 +16,6 @@ use crate::event::{Event, PathText, Serving, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
-
-/// The interval at which the log is looked through for dead segments.
-const CLEAN_EVERY: Duration = Duration::from_secs(5);
 
 /// The name of the socket in the folder of the volume.
 pub(super) const SOCKET: &str = "nbd.socket";
@@ -76,16 +72,11 @@ fn serve(
     report: &Report,
 ) -> Result<()> {
     let exports = VolumeExports(Arc::clone(volume));
-    // Dropped when the server has ended, which ends the thread.
-    let (serving, is_over) = channel::<()>();
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            while is_over.recv_timeout(CLEAN_EVERY) == Err(RecvTimeoutError::Timeout) {
-                // The dead segments stay; a write that meets the same error tells its client.
-                if let Err(error) = volume.clean_if_due(&|| interrupt.is_asked()) {
-                    report.warn(&format!("cannot free dead segments: {error}"));
-                }
-            }
+        scope.spawn(|| {
+            let is_over = || is_over.load(Ordering::Relaxed) || interrupt.is_asked();
+            volume.keep_up(&is_over, &|what, error| report.warn(&format!("{what}: {error}")));
         });
         scope.spawn(|| {
             let perform = |request: &Request| {
@@ -98,7 +89,7 @@ fn serve(
             control.run(&perform, &|| interrupt.is_asked());
         });
         let served = server.run(&exports, &|| interrupt.is_asked());
-        drop(serving);
+        is_over.store(true, Ordering::Relaxed);
         served.context("cannot accept connections")
     })
 }

@@ -42,6 +42,23 @@ fn prometheus(stats: &VolumeStats, report: &Report) -> Result<()> {
     Ok(())
 }
 
+/// Returns the bytes of all tables, and of each that has any.
+fn tables(stats: &VolumeStats) -> String {
+    let each = [
+        ("map", stats.map_table_bytes),
+        ("stored blocks", stats.stored_table_bytes),
+        ("fingerprints", stats.fingerprint_table_bytes),
+        ("heads", stats.head_table_bytes),
+        ("tails", stats.tail_table_bytes),
+        ("features", stats.feature_table_bytes),
+    ];
+    let each = each.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let each: Vec<String> =
+        each.map(|(name, bytes)| format!("{name} {}", units::size(bytes))).collect();
+    let all = units::size(stats.table_bytes);
+    if each.is_empty() { all } else { format!("{all}: {}", each.join(", ")) }
+}
+
 /// Returns the lines of the output: name and value.
 fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
     let writes = &stats.writes;
@@ -58,7 +75,7 @@ fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
         ("deltas", stored(stats.delta_bytes, stats.delta_count)),
         ("ratio", stats.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))),
         ("on disk", units::size(stats.physical_bytes)),
-        ("tables", units::size(stats.table_bytes)),
+        ("tables", tables(stats)),
         (
             "writes",
             format!(

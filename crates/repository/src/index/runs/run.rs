@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+use cutpoint_storage::system;
 
 use super::block::{BLOCK_HINTS, BLOCK_LEN, blocks_len, decode, identity, partition, verify};
 use super::filter::Filter;
@@ -128,7 +129,8 @@ impl Run {
             RunHints::File { file, offset, .. } => {
                 let len = usize::try_from(blocks_len(end - start)).unwrap_or(usize::MAX);
                 window.records.resize(len, 0);
-                file.read_exact_at(&mut window.records, offset + first * BLOCK_LEN as u64)?;
+                let offset = offset + first * BLOCK_LEN as u64;
+                system::read_exact_at(file, &mut window.records, offset)?;
                 verify(&mut window.records, self.identity, first)
             }
         }

@@ -10,15 +10,14 @@
 //! Parts of the view checkpoint are kept as well, as whole parts. The objects in them were not read
 //! from the storage themselves, so a process that deletes, checks or repairs does not use them.
 
-use std::fs::{self, DirBuilder, DirEntry, OpenOptions};
+use std::fs::{self, DirEntry};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use cutpoint_storage::ObjectKind;
+use cutpoint_storage::{ObjectKind, system};
 
 use super::View;
 use super::checkpoint::PartListing;
@@ -93,10 +92,10 @@ impl ViewCache {
     pub(super) fn keep(&self, name: ObjectName, bytes: &[u8]) {
         let Some(path) = self.path(name) else { return };
         let create =
-            || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+            || system::private_options().write(true).create(true).truncate(true).open(&path);
         let file = create().or_else(|error| {
             let Some(folder) = path.parent() else { return Err(error) };
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            system::create_private_folder(folder, true)?;
             create()
         });
         if let Ok(mut file) = file

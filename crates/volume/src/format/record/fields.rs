@@ -92,6 +92,7 @@ impl Fields {
                     burst.map_or((0, 0), |(reference, patch)| (reference, edges(patch)));
                 Fields { kind: 9, numbers: [target, reference, edges], ..empty }
             }
+            Body::Summary { hash } => Fields { kind: 10, fingerprint: hash, ..empty },
         }
     }
 
@@ -177,6 +178,10 @@ impl Fields {
                 let burst = if b == 0 { None } else { Some((b, patch_of(c)?)) };
                 let is_right = is_none && is_plain && (b != 0 || c == 0) && a != b;
                 is_right.then_some(Body::Rewrite { target: a, burst })
+            }
+            10 => {
+                let is_right = flags == 0 && is_none && [a, b, c] == [0; 3];
+                is_right.then_some(Body::Summary { hash: fingerprint })
             }
             _ => None,
         }

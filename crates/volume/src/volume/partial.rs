@@ -1,0 +1,79 @@
+//! The block that is being written in parts.
+//!
+//! A client that writes in order, in requests that are smaller than a block, would otherwise store each
+//! block many times. The block stays in memory until its last byte is written, a client writes another
+//! one, or a flush comes, so that the log has the writes in their order.
+
+use std::sync::RwLockWriteGuard;
+
+use super::{State, Volume};
+use crate::error::Result;
+use crate::format::span::{BlockId, LayerId};
+use crate::tables::ZERO;
+
+/// A block that is written in parts: what the next record of it will have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Partial {
+    pub(super) id: BlockId,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Partial {
+    /// Copies the part of the block that is in a range of a layer to the place of the range.
+    pub(super) fn overlay(&self, layer: LayerId, offset: u64, buffer: &mut [u8]) {
+        let size = self.bytes.len() as u64;
+        let start = self.id.block * size;
+        let (from, to) = (start.max(offset), (start + size).min(offset + buffer.len() as u64));
+        if layer != self.id.layer || from >= to {
+            return;
+        }
+        let index = |at: u64| usize::try_from(at).expect("within a buffer");
+        let source = &self.bytes[index(from - start)..index(to - start)];
+        buffer[index(from - offset)..index(to - offset)].copy_from_slice(source);
+    }
+}
+
+impl Volume {
+    /// Returns the state for a change by a client, which comes behind all its writes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written.
+    pub(super) fn client_state(&self) -> Result<RwLockWriteGuard<'_, State>> {
+        let mut state = self.write_state()?;
+        self.end_partial(&mut state)?;
+        Ok(state)
+    }
+
+    /// Writes the block that is being written in parts, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written. The block stays in memory then.
+    pub(super) fn end_partial_if_any(&self) -> Result<()> {
+        if self.read_state().partial.is_none() {
+            return Ok(());
+        }
+        self.client_state().map(drop)
+    }
+
+    /// Writes the block that is being written in parts, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written. The block stays in memory then.
+    pub(super) fn end_partial(&self, state: &mut State) -> Result<()> {
+        let Some(Partial { id, bytes }) = state.partial.take() else { return Ok(()) };
+        let fingerprint = self.fingerprint(&bytes);
+        if let Err(error) = self.write_block(state, id, &bytes, fingerprint) {
+            state.partial = Some(Partial { id, bytes });
+            return Err(error);
+        }
+        // Another part of the block is often written or read next.
+        let seq = state.tables.lookup(id.layer, id.block)?;
+        if seq != ZERO {
+            self.core.blocks.put(seq, bytes.into());
+        }
+        Ok(())
+    }
+}
