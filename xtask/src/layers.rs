@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 22] = [
+const CRATES: [(&str, &[&str]); 23] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
