@@ -41,7 +41,7 @@ fn write_markdown(command: &Command, folder: &Path) -> Result<u64> {
     pages.extend(commands.map(|inner| (inner.get_name().to_owned(), markdown::page(inner))));
     pages.extend(
         Args::topics()
-            .map(|(name, topic)| (markdown::file_of_topic(name), markdown::topic(name, &topic))),
+            .map(|(name, topic)| (markdown::file_of_topic(name), markdown::topic(name, topic))),
     );
     let mut count = 0;
     for (name, text) in pages {

@@ -22,16 +22,17 @@ pub(super) fn page(command: &Command) -> String {
 }
 
 /// Returns the page of a topic.
-pub(super) fn topic(name: &str, command: &Command) -> String {
+pub(super) fn topic(name: &str, mut command: Command) -> String {
+    command.build();
     let mut text = format!("# cutpoint help {name}\n");
     if command.get_arguments().any(is_listed) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let _ = write!(text, "\n{}.\n", escaped(&about));
-        push_arguments(&mut text, command);
+        push_arguments(&mut text, &command);
         push_prose(&mut text, &styled(command.get_after_help()));
         return text;
     }
-    let help = command.clone().term_width(TOPIC_WIDTH).render_long_help().to_string();
+    let help = command.term_width(TOPIC_WIDTH).render_long_help().to_string();
     let (about, help) = help.split_once('\n').unwrap_or((&help, ""));
     let _ = write!(text, "\n{}.\n", escaped(about));
     push_prose(&mut text, help);

@@ -10,6 +10,10 @@ const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
 const SIZE_DIFFERENCE_MAX: f64 = 0.01;
 /// The difference that is always allowed: one in the last digit.
 const LAST_DIGIT: f64 = 0.1;
+/// Words before a number of unused bytes, which depends on the lengths of encoded times.
+const UNUSED: [&str; 2] = ["leave", "leaving"];
+/// The maximum difference of numbers of unused bytes.
+const UNUSED_DIFFERENCE_MAX: u64 = 16;
 
 /// The line of a page that stands for any number of lines.
 const ELLIPSIS: &str = "...";
@@ -46,9 +50,22 @@ fn agree_without_ellipsis(page: &str, printed: &str) -> bool {
     let (page, printed): (Vec<&str>, Vec<&str>) =
         (page.split(' ').collect(), printed.split(' ').collect());
     let is_size = |at: usize| page.get(at + 1).is_some_and(|unit| UNITS.contains(&bare(unit)));
+    let is_unused = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| page.get(before));
+        before.is_some_and(|word| UNUSED.contains(word)) && page.get(at + 1) == Some(&"B")
+    };
     page.len() == printed.len()
-        && (0..page.len())
-            .all(|at| page[at] == printed[at] || is_size(at) && are_close(page[at], printed[at]))
+        && (0..page.len()).all(|at| {
+            page[at] == printed[at]
+                || is_size(at) && are_close(page[at], printed[at])
+                || is_unused(at) && are_few(page[at], printed[at])
+        })
+}
+
+/// Returns `true` for two numbers of unused bytes that are nearly equal.
+fn are_few(one: &str, other: &str) -> bool {
+    let numbers = one.parse().ok().zip(other.parse().ok());
+    numbers.is_some_and(|(one, other): (u64, u64)| one.abs_diff(other) <= UNUSED_DIFFERENCE_MAX)
 }
 
 /// Returns `true` for two numbers of which one may stand for the other as a size.
