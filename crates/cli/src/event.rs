@@ -5,6 +5,7 @@ use cutpoint_repository::gc::footprint::Footprint;
 use serde::Serialize;
 
 mod burst;
+mod change;
 mod difference;
 mod estimate;
 mod file;
@@ -16,6 +17,7 @@ mod volume;
 mod waiting;
 
 pub(crate) use burst::{BurstCounts, BurstStats};
+pub(crate) use change::Change;
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::{DefaultMode, Estimate};
@@ -29,17 +31,6 @@ pub(crate) use volume::{
     VolumeImported, VolumeKeyEvent, VolumePart, VolumeSnapshot, VolumeStats, VolumeWrites,
 };
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
-
-/// A change of the target of a restore.
-#[derive(Serialize)]
-pub(crate) struct Change<'a> {
-    #[serde(flatten)]
-    pub(crate) path: PathText,
-    /// `create`, `replace` or `delete`.
-    pub(crate) action: &'a str,
-    #[serde(rename = "size_bytes")]
-    pub(crate) size: u64,
-}
 
 /// An event.
 #[derive(Serialize)]

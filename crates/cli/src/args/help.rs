@@ -37,7 +37,6 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "cat",
             "dump",
             "mount",
-            "serve",
             "restore",
             "run",
         ],
@@ -51,7 +50,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Other repositories, virtual disks", &["copy", "import", "volume"]),
     ("Access", &["key", "doctor"]),
-    ("Look inside", &["stats", "debug", "estimate", "cut"]),
+    ("Look inside", &["serve", "stats", "debug", "estimate", "cut"]),
     ("Program", &["cache", "version", "completions", "man"]),
 ];
 

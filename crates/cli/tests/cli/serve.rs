@@ -97,7 +97,7 @@ fn addresses_of_other_machines_and_used_ports_are_refused() {
 #[test]
 fn page_of_sizes_is_written() {
     let sandbox = Sandbox::with_source();
-    fs::write(sandbox.path("source/<b>bold</b>"), [7; 100_000]).expect("written");
+    fs::write(sandbox.path("source/<b>bold"), [7; 100_000]).expect("written");
     sandbox.backup("source");
     let run = sandbox.run(["stats", "--html", "page.html"]).well();
     assert!(run.text().contains("logical"), "the numbers as well: {}", run.text());
