@@ -11,6 +11,8 @@
 
 use std::sync::Mutex;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Method, header};
 
 use super::failure::Failure;
@@ -93,7 +95,7 @@ impl Access {
         let Some(password) = &self.dav_password else { return false };
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some(given) = given.and_then(|value| value.split_once(' ')) else { return false };
-        let expected = base64(format!("{DAV_USER}:{password}").as_bytes());
+        let expected = STANDARD.encode(format!("{DAV_USER}:{password}"));
         given.0.eq_ignore_ascii_case("basic") && is_same(given.1.trim(), &expected)
     }
 
@@ -166,21 +168,6 @@ fn secret() -> Result<String, getrandom::Error> {
     Ok(cutpoint_terminal::escape::hex(&bytes))
 }
 
-/// Encodes bytes in base 64.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| usize::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let is_there = at <= group.len();
-            text.push(if is_there { char::from(DIGITS[bits >> (18 - 6 * at) & 63]) } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,12 +225,11 @@ mod tests {
 
     #[test]
     fn dav_needs_the_password() {
-        assert_eq!(base64(b"cutpoint:ab"), "Y3V0cG9pbnQ6YWI=", "base 64");
         let access = Access::new(true).expect("randomness");
         let password = access.dav_password().expect("a password");
-        let value = format!("Basic {}", base64(format!("cutpoint:{password}").as_bytes()));
+        let value = format!("Basic {}", STANDARD.encode(format!("cutpoint:{password}")));
         assert!(access.has_dav_password(&headers(&[("authorization", &value)])), "the password");
-        let value = format!("Basic {}", base64(b"cutpoint:"));
+        let value = format!("Basic {}", STANDARD.encode(b"cutpoint:"));
         assert!(!access.has_dav_password(&headers(&[("authorization", &value)])), "none");
         let off = Access::new(false).expect("randomness");
         assert!(!off.has_dav_password(&headers(&[("authorization", &value)])), "off");
