@@ -243,7 +243,7 @@ mod tests {
         assert!(names_machine(&format!("\"/{folder}/x\"")));
         assert!(!names_machine(&format!("a.path()/{folder}/x")));
         assert!(!names_machine("home/me/docs"));
-        assert!(!names_machine("-v cache:/root/.cache/cutpoint"));
+        assert!(!names_machine(&format!("-v cache:/{folder}/.cache/cutpoint")));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use super::Volume;
+use super::upkeep::LOOK_EVERY;
 use crate::error::{Error, Kind, Result};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
@@ -15,8 +15,6 @@ use crate::tree::{Run, RunMerge, write_run};
 const INTERVAL_MAX: u64 = 128 * 1024 * 1024;
 /// The number of runs from which on a write waits for a merge.
 const RUN_COUNT_MAX: usize = 24;
-/// The maximum time until a request to stop is noticed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The checkpoints of a volume.
 #[derive(Debug)]

@@ -13,7 +13,6 @@ impl Volume {
     /// Fails if the system cannot promise that. Nothing can be written after such a failure, until
     /// the volume is opened again, because the system may have dropped what it could not write.
     pub fn flush(&self) -> Result<()> {
-        self.read_state().check_failure()?;
         self.end_partial_if_any()?;
         let state = self.read_state();
         state.check_failure()?;

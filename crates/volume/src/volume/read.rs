@@ -184,15 +184,13 @@ impl Volume {
         block: u64,
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
-        let seq = tables.lookup(layer, block)?;
-        if seq == ZERO {
-            buffer.fill(0);
-            return Ok(());
+        match stored_at(tables, layer, block)? {
+            Some(seq) => self.read_stored(tables, seq, buffer),
+            None => {
+                buffer.fill(0);
+                Ok(())
+            }
         }
-        if seq == LOST {
-            return Err(lost(block));
-        }
-        self.read_stored(tables, seq, buffer)
     }
 
     /// Returns a block of which a part is wanted, or `None` for zeros. Its other parts are often wanted
@@ -203,13 +201,7 @@ impl Volume {
         layer: LayerId,
         block: u64,
     ) -> std::result::Result<Option<Arc<[u8]>>, DamagedBlock> {
-        let seq = tables.lookup(layer, block)?;
-        if seq == ZERO {
-            return Ok(None);
-        }
-        if seq == LOST {
-            return Err(lost(block));
-        }
+        let Some(seq) = stored_at(tables, layer, block)? else { return Ok(None) };
         let read = || {
             let mut bytes = vec![0; self.block_size()];
             self.read_stored(tables, seq, &mut bytes).map(|()| bytes)
@@ -273,6 +265,19 @@ impl Volume {
             }
         }
         Ok(Some(merged.into_iter().map(|range| range.start * size..range.end * size).collect()))
+    }
+}
+
+/// Returns the stored block of a block as it is seen through a layer, or `None` for zeros.
+fn stored_at(
+    tables: &Tables,
+    layer: LayerId,
+    block: u64,
+) -> std::result::Result<Option<Seq>, DamagedBlock> {
+    match tables.lookup(layer, block)? {
+        ZERO => Ok(None),
+        LOST => Err(lost(block)),
+        seq => Ok(Some(seq)),
     }
 }
 

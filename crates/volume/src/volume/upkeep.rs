@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// The interval at which the log is looked through for dead segments.
 const CLEAN_EVERY: Duration = Duration::from_secs(5);
 /// The maximum time until a request to stop is noticed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Volume {
     /// Writes the checkpoints that are due and cleans the log, in two threads, until `is_asked_to_stop`

@@ -111,13 +111,14 @@ impl Disk {
             partial.id.layer == view.layer && blocks.contains(&partial.id.block)
         };
         let frees_partial = state.partial.as_ref().is_some_and(is_freed);
-        // In a full storage, what is freed may be what the block needs.
-        let free = self.volume().core.folder.free_bytes();
-        let has_room = free.is_none_or(|free| free > 4 * self.block_size() as u64);
-        if !frees_partial && has_room {
-            match self.volume().end_partial(&mut state) {
-                Err(error) if error.kind() == Kind::Full => {}
-                ended => ended?,
+        if state.partial.is_some() && !frees_partial {
+            // In a full storage, what is freed may be what the block needs.
+            let free = self.volume().core.folder.free_bytes();
+            if free.is_none_or(|free| free > 4 * self.block_size() as u64) {
+                match self.volume().end_partial(&mut state) {
+                    Err(error) if error.kind() == Kind::Full => {}
+                    ended => ended?,
+                }
             }
         }
         self.volume().zero_blocks(&mut state, view.layer, blocks)?;
