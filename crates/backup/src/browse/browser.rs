@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::chunks::Chunks;
-use super::contents::{fill, wrong_size};
+use super::contents::{AHEAD_THREADS_MAX, fill, read_ahead, wrong_size};
 use super::follower::{FilesToHandOver, Follower};
 use super::lock;
 use super::position::{ListedEntry, parts, position};
@@ -31,8 +31,6 @@ use crate::trees::{EntryPlace, Trees};
 const NAME_LEN_MAX: usize = 1024;
 /// The maximum number of problems that are remembered, so that each is reported once.
 const PROBLEMS_MAX: usize = 10_000;
-/// The maximum number of threads that read ahead from a remote storage.
-const AHEAD_THREADS_MAX: usize = 8;
 
 /// Options of a [`Browser`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,17 +302,9 @@ impl Browser {
             Found::Link(..) => return Err(Errno::INVAL),
             _ => return Err(Errno::ISDIR),
         };
-        let end = entry.size.min(offset.saturating_add(len as u64));
-        if offset >= end {
-            return Ok(Vec::new());
-        }
-        let segment_at = |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
-        self.ahead.note(node, (offset, end), entry.size, segment_at);
-        let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
-        match self.fill(&entry, (offset, end), &mut None, &mut bytes) {
-            Ok(()) => Ok(bytes),
-            Err(error) => Err(self.fail(node, None, &error)),
-        }
+        let read =
+            read_ahead((&self.recipes, &self.chunks, &self.ahead), node, &entry, offset, len);
+        read.map_err(|error| self.fail(node, None, &error))
     }
 
     /// Follows a reader that goes from file to file: the file `node` was read from `offset` on.

@@ -13,7 +13,7 @@ use super::recipes::Recipes;
 use crate::trees::Trees;
 
 /// The maximum number of threads that read ahead from a remote storage.
-const AHEAD_THREADS_MAX: usize = 8;
+pub(super) const AHEAD_THREADS_MAX: usize = 8;
 
 /// The entries of snapshots, and the bytes of files. Can be shared by threads. All caches are bounded.
 #[derive(Debug)]
@@ -79,16 +79,28 @@ impl Contents {
         offset: u64,
         len: usize,
     ) -> Result<Vec<u8>, Arc<Error>> {
-        let end = entry.size.min(offset.saturating_add(len as u64));
-        if offset >= end {
-            return Ok(Vec::new());
-        }
-        let segment_at = |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
-        self.ahead.note(reading, (offset, end), entry.size, segment_at);
-        let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
-        fill((&self.recipes, &self.chunks), entry, (offset, end), &mut None, &mut bytes)?;
-        Ok(bytes)
+        read_ahead((&self.recipes, &self.chunks, &self.ahead), reading, entry, offset, len)
     }
+}
+
+/// Returns `len` bytes of the file `entry` from `offset` on, or fewer at its end, and decodes ahead what
+/// follows if the same `reading` reads in sequence.
+pub(super) fn read_ahead(
+    (recipes, chunks, ahead): (&Recipes, &Chunks, &ReadAhead),
+    reading: u64,
+    entry: &Entry,
+    offset: u64,
+    len: usize,
+) -> Result<Vec<u8>, Arc<Error>> {
+    let end = entry.size.min(offset.saturating_add(len as u64));
+    if offset >= end {
+        return Ok(Vec::new());
+    }
+    let segment_at = |offset| recipes.segment_at(&entry.content, offset).ok().flatten();
+    ahead.note(reading, (offset, end), entry.size, segment_at);
+    let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
+    fill((recipes, chunks), entry, (offset, end), &mut None, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Appends the bytes `offset..end` of the file `entry`. Keeps the last chunk in `verified`, because
