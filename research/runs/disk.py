@@ -109,12 +109,13 @@ class Volume:
         create = [self.program, "volume", "create", self.folder, *sizes, "--mode", mode, *clear, *options]
         call(create, env=self.environment)
 
-    def serve(self, options: tuple = ()) -> float:
-        """Starts the server, and returns the seconds until it says that it serves."""
+    def serve(self, options: tuple = (), address: str | None = None) -> float:
+        """Starts the server, at its socket or another address, and returns the seconds until it says that it serves."""
         self.socket.unlink(missing_ok=True)
         Volume.served.append(self)
         began = time.monotonic()
-        command = [self.program, "volume", "serve", self.folder, "--listen", f"unix:{self.socket}", "--json", *options]
+        address = address or f"unix:{self.socket}"
+        command = [self.program, "volume", "serve", self.folder, "--listen", address, "--json", *options]
         with self.folder.with_name(self.folder.name + ".errors").open("w") as errors:
             self.server = Process(command, env=self.environment, stdout=subprocess.PIPE, stderr=errors, text=True)
         line = self.server.child.stdout.readline()

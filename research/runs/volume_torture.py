@@ -13,6 +13,7 @@ Cases, each on a new volume in each mode of --modes:
   sqlite     the same with SQLite, by a rollback journal and by a WAL; integrity_check
   requests   flush and discard of ext4 and XFS arrive at the server: an nbdkit with the filter `stats` stands between
   vm         QEMU boots a kernel whose root file system is the volume, by NBD (--kernel: a Debian package of a kernel)
+  client     the kernel's own client in such a machine, by TCP and by TLS; the server is killed; synced files are whole
 
 After a kill the device fails. The programs are ended, the file system is unmounted, the server is started again, and
 the file system is mounted, so that its log is replayed. At the end of each case `e2fsck -fn` or `xfs_repair -n`
@@ -27,6 +28,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -35,6 +37,7 @@ import threading
 import time
 from pathlib import Path
 
+import guest
 from disk import (
     Disk,
     DiskError,
@@ -66,14 +69,28 @@ fdatasync = 0.5
 punch_hole = {punch}
 posix_fadvise = 1.0
 """
-INIT = """#!/bin/busybox sh
-/bin/busybox mount -t devtmpfs dev /dev
-for module in virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk; do
-  /bin/busybox insmod /modules/$module.ko
+SWITCH = """
+mount -t ext4 -o discard /dev/vda /mnt || poweroff -f
+mount --move /dev /mnt/dev
+exec /bin/busybox switch_root /mnt /sbin/init
+"""
+CLIENT = """
+ip link set lo up
+ip addr add 10.0.2.15/24 dev eth0
+ip link set eth0 up
+nbd-client -N main 10.0.2.2 {port} /dev/nbd0 {options} || poweroff -f
+mount -t ext4 -o discard,noatime /dev/nbd0 /mnt || poweroff -f
+dd if=/dev/urandom of=/mnt/deleted bs=1M count=16 2>/dev/null
+sync
+rm /mnt/deleted
+sync
+number=0
+while true; do
+  number=$((number + 1))
+  dd if=/dev/urandom of=/mnt/$number bs=16k count=$((number % 9 + 1)) conv=fsync 2>/dev/null || break
+  echo "synced: $number $(md5sum < /mnt/$number)"
 done
-/bin/busybox mount -t ext4 -o discard /dev/vda /system || /bin/busybox poweroff -f
-/bin/busybox mount --move /dev /system/dev
-exec /bin/busybox switch_root /system /sbin/init
+poweroff -f
 """
 ROOT_INIT = """#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -503,35 +520,22 @@ def requests(args, mode: str, folder: Path) -> str:
 
 def vm(args, mode: str, folder: Path) -> str:
     """A kernel with its root file system on the volume."""
-    need("qemu-system-x86_64", "busybox", "dpkg-deb")
+    need(*guest.PROGRAMS)
     if not args.kernel:
         raise LeftOut("needs --kernel: apt-get download linux-image-...-cloud-amd64")
-    busybox = shutil.which("busybox")
-    package, initial, root = (folder / name for name in ("package", "initial", "root"))
-    call(["dpkg-deb", "-x", args.kernel, package])
-    kernel = next((package / "boot").glob("vmlinuz-*"))
-    for tree, folders in ((initial, ["bin", "dev", "system", "modules"]), (root, ["bin", "sbin", "dev", "proc"])):
-        for name in folders:
-            (tree / name).mkdir(parents=True)
-        shutil.copy(busybox, tree / "bin/busybox")
-    for module in package.rglob("virtio*.ko"):
-        shutil.copy(module, initial / "modules")
-    for path, text in ((initial / "init", INIT), (root / "sbin/init", ROOT_INIT)):
-        path.write_text(text)
-        path.chmod(0o755)
-    archive = folder / "initial.cpio"
-    call(["sh", "-c", f"cd {initial} && busybox find . | busybox cpio -o -H newc > {archive}"])
+    machine = guest.Guest(args.kernel, folder / "guest", guest.DISK, SWITCH)
+    root = folder / "root"
+    guest.make_root(root, ("bin", "sbin", "dev", "proc"))
+    guest.write_script(root / "sbin/init", ROOT_INIT)
     rig = Rig(args, mode, folder)
     rig.volume.serve()
     with contextlib.ExitStack() as stack:
         stack.callback(rig.volume.kill)
         with Disk(rig.volume.uri, folder / "fuse") as disk:
             call(["mkfs.ext4", "-q", "-F", "-d", root, disk.device])
-        words = ["qemu-system-x86_64", "-accel", "tcg", "-m", "256", "-nographic", "-no-reboot", "-nic", "none"]
-        words += ["-kernel", kernel, "-initrd", archive, "-append", "console=ttyS0 panic=-1 quiet"]
         drive = f"file=nbd+unix:///?socket={rig.volume.socket},format=raw,if=virtio,discard=unmap,cache=writeback"
         began = time.monotonic()
-        said = call([*words, "-drive", drive], timeout=300, stdin=subprocess.DEVNULL)
+        said = machine.run(["-nic", "none", "-drive", drive])
         wall = time.monotonic() - began
         expect("booted: " in said, f"the machine did not boot: {said[-500:]}")
         with Disk(rig.volume.uri, folder / "fuse") as disk, mounted(disk.device, rig.mount) as mount:
@@ -544,7 +548,74 @@ def vm(args, mode: str, folder: Path) -> str:
     return f"kernel {version} booted, wrote and ended in {wall:.1f} s without hardware support"
 
 
-CASES = {case.__name__: case for case in (fsx, verify, files, postgres, sqlite, requests, vm)}
+def make_certificates(folder: Path) -> None:
+    """Writes an authority, and certificates that it has signed, for a server and a client."""
+    folder.mkdir()
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    authority = ["-keyout", "ca-key.pem", "-out", "ca-cert.pem", "-days", "2", "-subj", "/CN=authority"]
+    call(["openssl", "req", "-x509", *key, *authority], cwd=folder)
+    (folder / "names").write_text("subjectAltName=DNS:localhost")
+    for name in ("server", "client"):
+        request = ["-keyout", f"{name}-key.pem", "-out", f"{name}.csr", "-subj", "/CN=localhost"]
+        call(["openssl", "req", *key, *request], cwd=folder)
+        signed = ["-CA", "ca-cert.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "2", "-extfile", "names"]
+        call(["openssl", "x509", "-req", "-in", f"{name}.csr", *signed, "-out", f"{name}-cert.pem"], cwd=folder)
+
+
+def client(args, mode: str, folder: Path) -> str:
+    """The kernel's own client, in a guest, with and without TLS; the server is killed."""
+    need(*guest.PROGRAMS, "nbd-client", "openssl")
+    if not args.kernel:
+        raise LeftOut("needs --kernel: apt-get download linux-image-...-cloud-amd64")
+    certificates = folder / "certificates"
+    make_certificates(certificates)
+    said = []
+    for word in ("clear", "TLS"):
+        place = folder / word
+        place.mkdir()
+        rig = Rig(args, mode, place)
+        rig.volume.serve()
+        with Disk(rig.volume.uri, place / "fuse") as disk:
+            rig.make(disk.device)
+        rig.volume.stop()
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+            port = free.getsockname()[1]
+        options, served = "", []
+        if word == "TLS":
+            files = {"cacertfile": "ca-cert", "certfile": "client-cert", "keyfile": "client-key"}
+            options = "-enable-tls -tlshostname localhost"
+            options += "".join(f" -{name} /tls/{file}.pem" for name, file in files.items())
+            served = ["--tls-certificates", certificates]
+        script = CLIENT.format(port=port, options=options)
+        machine = guest.Guest(args.kernel, place / "guest", [*guest.NETWORK, "nbd"], script)
+        guest.put_program(machine.root, "nbd-client")
+        shutil.copytree(certificates, machine.root / "tls")
+        synced, lines = {}, []
+        rig.volume.serve(served, address=f"tcp:127.0.0.1:{port}")
+        try:
+            with machine.running(["-nic", "user,model=virtio-net-pci"]) as printed:
+                for line in printed:
+                    lines.append(line)
+                    if found := re.search(r"synced: (\d+) ([0-9a-f]{32})", line):
+                        synced[found.group(1)] = found.group(2)
+                    if len(synced) == 40:
+                        rig.volume.kill()
+                        break
+        finally:
+            rig.volume.kill()
+        expect(len(synced) == 40, f"{word}: the machine ended early: {lines[-10:]}")
+        with rig.attached() as mount:
+            for name, digest in synced.items():
+                expect(call(["md5sum", mount / name]).split()[0] == digest, f"{word}: file {name} is another one")
+        rig.examine()
+        rig.volume.check()
+        used = rig.volume.stats()["used_bytes"]
+        expect(used < 24 << 20, f"{word}: {used} bytes are used, although the kernel has discarded 16 MiB")
+        said.append(f"{word}: {len(synced)} synced files, 1 kill")
+    return "; ".join(said)
+
+
+CASES = {case.__name__: case for case in (fsx, verify, files, postgres, sqlite, requests, vm, client)}
 
 
 def main() -> int:
