@@ -43,6 +43,8 @@ mod secrets;
 mod select;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(any(feature = "serve", feature = "volume"))]
+mod served;
 mod services;
 mod signals;
 mod source_command;

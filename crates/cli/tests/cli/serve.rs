@@ -1,46 +1,11 @@
 //! The page of `serve`, as a program and its user see it. `crates/page` tests the page itself.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-
-use serde_json::Value;
 
 use crate::sandbox::Sandbox;
-use crate::schema;
-
-/// A process that serves a page. It is killed with the value.
-struct Served {
-    child: Child,
-    events: BufReader<std::process::ChildStdout>,
-}
-
-impl Served {
-    fn new(sandbox: &Sandbox, options: &[&str]) -> Served {
-        let mut command = sandbox.command(["serve", "--json"]);
-        command.args(options).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("started");
-        let events = BufReader::new(child.stdout.take().expect("a pipe"));
-        Served { child, events }
-    }
-
-    fn event(&mut self) -> Value {
-        let mut line = String::new();
-        self.events.read_line(&mut line).expect("a line");
-        let event: Value = serde_json::from_str(&line).expect("an event");
-        schema::validate(&event).expect("an event of the schema");
-        event
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
+use crate::served::Served;
 
 /// Asks for an address, and returns the answer.
 fn get(url: &str, headers: &str) -> String {
@@ -59,7 +24,7 @@ fn get(url: &str, headers: &str) -> String {
 fn printed_address_opens_the_page_once() {
     let sandbox = Sandbox::with_source();
     let first = sandbox.backup("source");
-    let mut served = Served::new(&sandbox, &["--webdav"]);
+    let mut served = Served::new(&mut sandbox.command(["serve", "--json", "--webdav"]));
     let event = served.event();
     assert_eq!((&event["type"], &event["snapshot_count"]), (&"page".into(), &1.into()), "{event}");
     assert_eq!(event["may_restore"], false, "not unless it is asked for");
@@ -78,10 +43,8 @@ fn printed_address_opens_the_page_once() {
     let second = sandbox.backup("source");
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert!(get(&list, &cookie).contains(&second), "the newer one");
-    let pid = served.child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
-    assert_eq!(served.event()["command"], "serve", "the last event");
-    assert_eq!(served.child.wait().expect("its end").code(), Some(0), "well");
+    let (event, code) = served.end("-INT");
+    assert_eq!((&event["command"], code), (&"serve".into(), Some(0)), "the last event");
 }
 
 #[test]

@@ -1,16 +1,15 @@
 //! Virtual disks: served, filled by a client, killed, checked.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use cutpoint_testing::SplitMix64;
-use serde_json::Value;
 
 use crate::sandbox::Sandbox;
-use crate::schema;
+use crate::served::Served;
 
 /// A client of the old way to begin, which knows simple replies only.
 struct Client(UnixStream);
@@ -61,32 +60,20 @@ impl Client {
     }
 }
 
-/// A process that serves a volume. It is killed with the value.
-struct Served {
-    child: Child,
-    events: BufReader<std::process::ChildStdout>,
+/// A process that serves the volume `disk` of a sandbox.
+struct ServedVolume {
+    process: Served,
     socket: PathBuf,
 }
 
-impl Served {
-    /// Serves the volume `disk` in the sandbox, and waits until it is served.
-    fn new(sandbox: &Sandbox, options: &[&str]) -> Served {
+impl ServedVolume {
+    /// Waits until the volume is served.
+    fn new(sandbox: &Sandbox, options: &[&str]) -> ServedVolume {
         let mut command = sandbox.command(["volume", "serve", "disk", "--json"]);
-        command.args(options).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("started");
-        let events = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut served = Served { child, events, socket: sandbox.path("disk/nbd.socket") };
-        let event = served.event();
+        let mut process = Served::new(command.args(options));
+        let event = process.event();
         assert_eq!(event["type"], "serving", "{event}");
-        served
-    }
-
-    fn event(&mut self) -> Value {
-        let mut line = String::new();
-        self.events.read_line(&mut line).expect("a line");
-        let event: Value = serde_json::from_str(&line).expect("an event");
-        schema::validate(&event).expect("an event of the schema");
-        event
+        ServedVolume { process, socket: sandbox.path("disk/nbd.socket") }
     }
 
     fn client(&self) -> Client {
@@ -94,22 +81,10 @@ impl Served {
     }
 
     /// Asks the process to end, and returns its exit code.
-    fn end(mut self, signal: &str) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        let killed = Command::new("kill").args([signal, &pid]).status().expect("kill");
-        assert!(killed.success(), "the process runs");
-        if signal != "-KILL" {
-            assert_eq!(self.event()["command"], "volume_serve", "the last event");
-        }
-        self.child.wait().expect("its end").code()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended.
-        self.child.kill().ok();
-        self.child.wait().ok();
+    fn end(self, signal: &str) -> Option<i32> {
+        let (event, code) = self.process.end(signal);
+        assert_eq!(event["command"], "volume_serve", "the last event");
+        code
     }
 }
 
@@ -126,7 +101,7 @@ fn created(mode: &str) -> Sandbox {
 fn disk_keeps_what_a_client_has_written() {
     let sandbox = created("burst");
     let bytes = SplitMix64::bytes(1, 65536);
-    let served = Served::new(&sandbox, &[]);
+    let served = ServedVolume::new(&sandbox, &[]);
     let mut client = served.client();
     assert_eq!(client.write(4096, &bytes), 0);
     assert_eq!(client.write(131_072, &bytes), 0);
@@ -143,7 +118,7 @@ fn disk_keeps_what_a_client_has_written() {
     assert_eq!(stats["ratio"], 2.0);
     let text = sandbox.run(["volume", "stats", "disk"]).well();
     assert!(text.text().contains("ratio       2.00"), "{}", text.text());
-    let served = Served::new(&sandbox, &["--read-only"]);
+    let served = ServedVolume::new(&sandbox, &["--read-only"]);
     let mut client = served.client();
     assert_eq!(client.read(131_072, 65536), (0, bytes));
     assert_eq!(client.write(0, &[1]), 1, "not permitted");
@@ -154,7 +129,7 @@ fn disk_keeps_what_a_client_has_written() {
 fn killed_server_loses_nothing_that_was_flushed() {
     let sandbox = created("exact");
     for (round, mode) in (0..).zip(["burst", "off", "exact", "burst:c_max=1"]) {
-        let served = Served::new(&sandbox, &["--mode", mode]);
+        let served = ServedVolume::new(&sandbox, &["--mode", mode]);
         let mut client = served.client();
         for earlier in 0..round {
             let bytes = SplitMix64::bytes(earlier, 10_000);
@@ -162,7 +137,7 @@ fn killed_server_loses_nothing_that_was_flushed() {
         }
         assert_eq!(client.write(round * 20_000, &SplitMix64::bytes(round, 10_000)), 0);
         assert_eq!(client.flush(), 0);
-        served.end("-KILL");
+        served.process.kill();
     }
     sandbox.run(["volume", "check", "disk"]).well();
 }
@@ -170,7 +145,7 @@ fn killed_server_loses_nothing_that_was_flushed() {
 #[test]
 fn check_names_damaged_blocks_and_others_are_read() {
     let sandbox = created("exact");
-    let served = Served::new(&sandbox, &[]);
+    let served = ServedVolume::new(&sandbox, &[]);
     let mut client = served.client();
     for block in 0..8 {
         assert_eq!(client.write(block * 4096, &SplitMix64::bytes(block, 4096)), 0);
@@ -190,7 +165,7 @@ fn check_names_damaged_blocks_and_others_are_read() {
         (&"finding".into(), &"damaged_block".into())
     );
     assert_eq!(found[1]["damaged_block_count"], 1);
-    let served = Served::new(&sandbox, &[]);
+    let served = ServedVolume::new(&sandbox, &[]);
     let mut client = served.client();
     for block in 0..8 {
         let (error, bytes) = client.read(block * 4096, 4096);
@@ -237,7 +212,7 @@ fn create_and_open_refuse_what_they_cannot_use() {
 #[test]
 fn disks_are_snapshot_cloned_resized_and_deleted_also_while_served() {
     let sandbox = created("exact");
-    let served = Served::new(&sandbox, &[]);
+    let served = ServedVolume::new(&sandbox, &[]);
     let mut client = served.client();
     assert_eq!(client.write(0, &SplitMix64::bytes(1, 4096)), 0);
     sandbox.run(["volume", "snapshot", "disk", "main", "first"]).well();
@@ -259,7 +234,7 @@ fn disks_are_snapshot_cloned_resized_and_deleted_also_while_served() {
     assert_eq!(served.end("-TERM"), Some(0));
     assert!(!sandbox.path("disk/control.socket").exists(), "the socket is removed");
     sandbox.run(["volume", "rollback", "disk", "main@first"]).well();
-    let served = Served::new(&sandbox, &[]);
+    let served = ServedVolume::new(&sandbox, &[]);
     let (error, bytes) = served.client().read(0, 4096);
     assert_eq!((error, bytes), (0, SplitMix64::bytes(1, 4096)), "the first content again");
     assert_eq!(served.end("-TERM"), Some(0));
@@ -293,7 +268,7 @@ fn volume_is_encrypted_unless_asked_otherwise() {
 
 /// Returns what a client reads of the first bytes of a disk.
 fn contents(sandbox: &Sandbox, len: u32) -> Vec<u8> {
-    let served = Served::new(sandbox, &["--read-only"]);
+    let served = ServedVolume::new(sandbox, &["--read-only"]);
     let (error, bytes) = served.client().read(0, len);
     assert_eq!(error, 0, "read");
     assert_eq!(served.end("-TERM"), Some(0), "a clean end");
@@ -350,7 +325,7 @@ fn qcow2_image_is_imported() {
 #[test]
 fn changed_parts_of_a_disk_are_those_since_a_snapshot() {
     let sandbox = created("exact");
-    let served = Served::new(&sandbox, &[]);
+    let served = ServedVolume::new(&sandbox, &[]);
     let mut client = served.client();
     assert_eq!(client.write(0, &SplitMix64::bytes(1, 65536)), 0);
     sandbox.run(["volume", "snapshot", "disk", "main", "one"]).well();
