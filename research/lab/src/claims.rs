@@ -151,6 +151,8 @@ pub struct Answer {
     pub cells: Vec<Cell>,
     /// The reason of the verdict, or the rows that are missing.
     pub reason: String,
+    /// Set if rows of the claim are missing.
+    pub lacks_rows: bool,
     /// The commits, machines and last time of the rows behind the answer.
     pub origin: Origin,
 }
@@ -259,7 +261,8 @@ impl Claim {
                         format!("not among these results: {selector}")
                     };
                     let missing = format!("{missing}. {}", self.reason).trim().to_owned();
-                    return Answer::without_figure(Verdict::NotTestable, missing);
+                    let answer = Answer::without_figure(Verdict::NotTestable, missing);
+                    return Answer { lacks_rows: true, ..answer };
                 }
             }
         }
@@ -279,6 +282,7 @@ impl Claim {
             figure: judged.figure,
             cells: judged.cells,
             reason: reasons.join(" "),
+            lacks_rows: false,
             origin: Origin::of(&found),
         }
     }
@@ -293,6 +297,7 @@ impl Answer {
             figure: None,
             cells: Vec::new(),
             reason,
+            lacks_rows: false,
             origin: Origin::default(),
         }
     }

@@ -69,6 +69,24 @@ impl Results {
         Ok(results)
     }
 
+    /// Reads several folders of results, or files of rows, as one. The definition is that of the first.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Results::read`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are no paths.
+    pub fn read_all(paths: &[PathBuf]) -> Result<Results, LabError> {
+        let (first, others) = paths.split_first().expect("at least one path");
+        let mut results = Results::read(first)?;
+        for path in others {
+            results.rows.extend(Results::read(path)?.rows);
+        }
+        Ok(results)
+    }
+
     fn parse(folder: &Path, path: &Path, text: &[u8]) -> Result<Results, LabError> {
         // An incomplete last line was being written when the machine stopped.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use cutpoint_lab::claims::Test;
 use cutpoint_lab::{Definition, LabError, Results, Row, Run, Setting, report};
 
 fn definitions() -> &'static Path {
@@ -134,7 +135,7 @@ fn assert_reported(results: &Results) {
     assert!(!page.contains("http://") || page.matches("src=").count() == 0, "nothing is loaded");
     assert!(page.contains("Does the whole lab still run"), "the question");
 
-    let text = report::markdown(results);
+    let text = report::markdown(results, report::Which::All);
     let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
     assert_eq!(lines("# "), 1, "one title");
     assert_eq!(lines("## "), 3 + 5 + 1, "sets, frontier, verdicts, five papers, contradictions");
@@ -144,6 +145,16 @@ fn assert_reported(results: &Results) {
     for claim in &claims {
         let begin = format!("| {} |", claim.id.replace('*', "\\*"));
         assert_eq!(lines(&begin), 1, "{} has a row", claim.id);
+    }
+    let with_rows = report::markdown(results, report::Which::WithRows);
+    let has = |text: &str, id: &str| text.contains(&format!("| {} |", id.replace('*', "\\*")));
+    let (found, missing): (Vec<_>, Vec<_>) =
+        claims.iter().partition(|claim| has(&with_rows, &claim.id));
+    assert!(!found.is_empty() && !missing.is_empty(), "some claims have rows");
+    for claim in claims.iter().filter(|claim| claim.test != Test::Contradiction) {
+        let answer = claim.answer(results.rows());
+        let is_there = !answer.lacks_rows && !claim.rows.is_empty();
+        assert_eq!(has(&with_rows, &claim.id), is_there, "{}", claim.id);
     }
     let shaped = text.lines().filter(|line| line.starts_with("| H1.1 |"));
     assert!(shaped.clone().all(|line| line.matches(" | ").count() == 5), "six cells: {shaped:?}");

@@ -7,6 +7,15 @@ use super::{AnsweredClaim, answered, name_and_question};
 use crate::claims::{Cause, Verdict};
 use crate::{Results, Row};
 
+/// The claims of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All claims.
+    All,
+    /// The claims whose rows are among the results, without contradictions of the papers.
+    WithRows,
+}
+
 /// The papers, by their number in claims.
 const PAPERS: [(&str, &str); 5] = [
     (
@@ -31,11 +40,19 @@ const PAPERS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Returns the claims, verdicts and contradictions of `results` as Markdown.
-pub fn markdown(results: &Results) -> String {
+/// Returns the claims, verdicts and contradictions of `results` as Markdown: of all claims, or of
+/// those whose rows are among the results.
+pub fn markdown(results: &Results, which: Which) -> String {
     let rows = results.rows();
     let (name, question) = name_and_question(results);
-    let claims = answered(rows);
+    let mut claims = answered(rows);
+    if which == Which::WithRows {
+        claims.retain(|claim| {
+            let has_rows = !claim.claim.rows.is_empty() && !claim.answer.lacks_rows;
+            has_rows && !claim.is_contradiction
+        });
+    }
+    let claims = claims;
     let mut text = format!(
         "# The papers, and what we find\n\nMade by `cutpoint-lab report`; not to be edited. Definition: `{name}`. {question}\n\n"
     );
@@ -57,11 +74,16 @@ pub fn markdown(results: &Results) -> String {
     if !advice.is_empty() {
         text += &format!("## Which algorithm for whom\n\n{advice}\n\n");
     }
-    data_table(&mut text, rows);
+    if rows.iter().any(|row| row.measure == "data") {
+        data_table(&mut text, rows);
+    }
     count_table(&mut text, &claims);
     for (paper, title) in PAPERS {
         let of_paper =
             |claim: &&AnsweredClaim| claim.claim.paper == paper && !claim.is_contradiction;
+        if !claims.iter().any(|claim| of_paper(&claim)) {
+            continue;
+        }
         text += &format!("\n## {paper}: {title}\n\n");
         text += "| claim | place | says | ours | verdict | why |\n| --- | --- | --- | --- | --- | --- |\n";
         for AnsweredClaim { claim, answer, .. } in claims.iter().filter(of_paper) {
@@ -71,6 +93,9 @@ pub fn markdown(results: &Results) -> String {
                 &[&claim.id, &claim.place, &claim.says, &answer.ours, &verdict, &answer.reason],
             );
         }
+    }
+    if which == Which::WithRows {
+        return text;
     }
     text += "\n## Where the papers contradict themselves, each other or the truth\n\n";
     text += "| | paper | place | says | but | ours |\n| --- | --- | --- | --- | --- | --- |\n";
@@ -125,9 +150,13 @@ fn count_table(text: &mut String, claims: &[AnsweredClaim]) {
     let rule = "--- | ".repeat(Verdict::ALL.len() + 2);
     *text += &format!("\n## Verdicts\n\n| paper | {names} | of these by the paper |\n| {rule}\n");
     for paper in PAPERS.iter().map(|(paper, _)| Some(*paper)).chain([None]) {
-        let of = |claim: &&AnsweredClaim| {
+        let is_of = |claim: &AnsweredClaim| {
             paper.is_none_or(|paper| claim.claim.paper == paper) && !claim.is_contradiction
         };
+        if !claims.iter().any(is_of) {
+            continue;
+        }
+        let of = |claim: &&AnsweredClaim| is_of(claim);
         let count = |verdict: Verdict| {
             claims.iter().filter(of).filter(|claim| claim.answer.verdict == verdict).count()
         };

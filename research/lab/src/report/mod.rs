@@ -11,7 +11,7 @@ use crate::claims::{self, Answer, Claim, Test};
 use crate::{Results, Row};
 
 use self::data::Data;
-pub use self::markdown::markdown;
+pub use self::markdown::{Which, markdown};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

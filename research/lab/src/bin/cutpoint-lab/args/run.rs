@@ -36,13 +36,20 @@ Examples:
   cutpoint-lab report lab-papers --html papers.html
       Writes a self-contained page.")]
 pub(crate) struct Report {
-    /// Folder of the results, or a file of rows
-    #[arg(value_name = "RESULTS")]
-    pub(crate) results: PathBuf,
+    /// Folders of results, or files of rows
+    ///
+    /// Rows of several machines make one page. Each row names its
+    /// machine and its commit. The definition is that of the first
+    /// folder.
+    #[arg(value_name = "RESULTS", required = true)]
+    pub(crate) results: Vec<PathBuf>,
     /// Write the page to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) html: PathBuf,
     /// Write the claims and verdicts to FILE, as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// Leave claims out of the Markdown whose rows are missing
+    #[arg(long, requires = "markdown")]
+    pub(crate) with_rows: bool,
 }

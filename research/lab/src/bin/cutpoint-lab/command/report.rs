@@ -13,10 +13,11 @@ use crate::args;
 use crate::event::{Event, Summary};
 
 pub(crate) fn run(args: &args::Report, report: &Report) -> Result<Exit> {
-    let results = Results::read(&args.results)?;
+    let results = Results::read_all(&args.results)?;
     write(&args.html, &page::html(&results)?)?;
     if let Some(path) = &args.markdown {
-        write(path, &page::markdown(&results))?;
+        let which = if args.with_rows { page::Which::WithRows } else { page::Which::All };
+        write(path, &page::markdown(&results, which))?;
     }
     let answers: Vec<Answer> = claims::all()
         .iter()
