@@ -58,7 +58,7 @@ from machine import machine  # noqa: E402
 from records import Records, RecordsError  # noqa: E402
 
 PAGE = ROOT / "research/results/volume.md"
-OUT = ROOT / "research/results/volume.jsonl"
+OUT = ROOT / "target/volume.jsonl"
 SIZES = {"K": 10, "M": 20, "G": 30}
 # Contenders: name, kind, size of blocks, mode of a volume.
 CONTENDERS = {
@@ -480,7 +480,8 @@ def write_page(records: Records, args) -> None:
         raise RecordsError(f"{args.out}: no rows of a benchmark")
     run = records.runs[-1]
     host = run["machine"]
-    command = f"research/bench/volume.py run --size {run['size']} --seconds {run['seconds']}"
+    rounds = 1 + max((row.get("round", 0) for row in figures.rows), default=0)
+    command = f"research/bench/volume.py run --size {run['size']} --seconds {run['seconds']} --rounds {rounds}"
     parts = [
         "# Volumes beside a plain file and other systems\n",
         table(
@@ -497,8 +498,7 @@ def write_page(records: Records, args) -> None:
         "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, all others by "
         "nbdkit's plugins for files, because the server of volumes serves no plain files. The client is the same "
         "everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not "
-        "counted. All of them read through the kernel's page cache. `research/bench/volume.py` has the method, and "
-        "volume.jsonl every figure.\n",
+        "counted. All of them read through the kernel's page cache. `research/bench/volume.py` has the method.\n",
     ]
     if lines := goals(figures, names):
         parts += ["## Goals\n", lines]
