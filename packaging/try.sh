@@ -16,7 +16,7 @@ emulator=""
 inside() {
     local root="$1"
     shift
-    env -i HOME=/root CUTPOINT_REPO=/trial/repo CUTPOINT_PASSPHRASE="a passphrase of the trial" \
+    env -i HOME=/trial CUTPOINT_REPO=/trial/repo CUTPOINT_PASSPHRASE="a passphrase of the trial" \
         unshare --root="$root" ${emulator:+"/trial/${emulator##*/}"} /usr/bin/cutpoint "$@"
 }
 
@@ -54,7 +54,7 @@ list() {
 
 # Prints the paths of all files below $1.
 paths() {
-    (cd "$1" && find . -xdev -not -path './var/*' -not -path './root/*' | sort)
+    (cd "$1" && find . -xdev -not -path './var/*' | sort)
 }
 
 # usage: try.sh alone PROGRAM [EMULATOR]     the program as the only file; the emulator is one of qemu-user-static
