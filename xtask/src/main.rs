@@ -381,7 +381,7 @@ fn scripts() -> Result<(), String> {
     for words in [["check", "--quiet"], ["format", "--check"]] {
         let mut command = Command::new("ruff");
         command.args(words).args(["--no-cache", "--config", "research/ruff.toml"]);
-        command.args(["research", "vectors/suite"]).current_dir(root());
+        command.args(["research", "vectors/suite", "packaging"]).current_dir(root());
         run(command)?;
     }
     Ok(())

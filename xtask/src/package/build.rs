@@ -6,7 +6,7 @@ use std::process::Command;
 use super::elf;
 use super::release::{Release, Target, read};
 use crate::platforms::is_installed;
-use crate::{cargo, output, root, run, target as target_folder};
+use crate::{output, root, run, target as target_folder};
 
 /// The features of the program in packages, beside the default ones.
 pub(super) const FEATURES: &str = "bundled-roots";
@@ -26,9 +26,11 @@ pub(super) fn program(release: &Release, target: &Target) -> Result<Vec<u8>, Str
     if !is_installed(triple)? {
         return Err(format!("{triple} is not installed: rustup target add {triple}"));
     }
-    let words = ["zigbuild", "--locked", "--profile", PROFILE, "--package", "cutpoint"];
-    let mut command = zig_command(&words)?;
+    let mut command = zig_command(&["rustc", "--locked", "--profile", PROFILE])?;
+    command.args(["--package", "cutpoint", "--bin", "cutpoint"]);
     command.args(["--features", FEATURES, "--target", triple]);
+    // At an address that differs from run to run. cargo-zigbuild leaves out what rustc says about that.
+    command.args(["--", "-Clink-arg=-pie"]);
     let folders = replaced_folders()?;
     let rust_flags: Vec<String> =
         folders.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
@@ -61,13 +63,13 @@ fn replaced_folders() -> Result<Vec<(String, &'static str)>, String> {
     ])
 }
 
-/// Returns a command of cargo that finds Zig and cargo-zigbuild, which are installed first if they are
-/// not there.
-pub(super) fn zig_command(words: &[&str]) -> Result<Command, String> {
-    let tools = tools()?;
-    let mut command = cargo(words);
+/// Returns a command of cargo-zigbuild that finds Zig. Both are installed first if they are not there.
+fn zig_command(words: &[&str]) -> Result<Command, String> {
+    let tools = tools()?.join("bin");
+    let mut command = Command::new(tools.join("cargo-zigbuild"));
+    command.args(words).current_dir(root());
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::iter::once(tools.join("bin")).chain(std::env::split_paths(&path));
+    let paths = std::iter::once(tools).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(paths).map_err(|error| error.to_string())?);
     Ok(command)
 }

@@ -9,13 +9,20 @@ const INTERPRETER: usize = 3;
 /// The type of a section header for symbols.
 const SYMBOLS: usize = 2;
 
-/// Checks that `program` is a 64-bit ELF file without a dynamic linker and debug information, and not too large.
+/// The type of a file that runs at any address.
+const ANY_ADDRESS: usize = 3;
+
+/// Checks that `program` is a 64-bit ELF file without a dynamic linker and debug information that runs at any
+/// address, and not too large.
 pub(super) fn check(program: &[u8]) -> Result<(), String> {
     if program.len() > PROGRAM_LEN_MAX {
         return Err(format!("{} bytes (at most {PROGRAM_LEN_MAX})", program.len()));
     }
     if program.get(..6) != Some(b"\x7fELF\x02\x01") {
         return Err("no 64-bit little-endian ELF file".to_owned());
+    }
+    if number::<2>(program, 16)? != ANY_ADDRESS {
+        return Err("runs at one address only".to_owned());
     }
     if has_header(program, [32, 54, 56], 0, INTERPRETER)? {
         return Err("needs a dynamic linker".to_owned());
@@ -62,6 +69,7 @@ mod tests {
     fn program(segment: u8, section: u8) -> Vec<u8> {
         let mut program = vec![0; 184];
         program[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        program[16] = 3;
         (program[32], program[54], program[56], program[64]) = (64, 56, 1, segment);
         (program[40], program[58], program[60], program[124]) = (120, 64, 1, section);
         program
@@ -73,6 +81,9 @@ mod tests {
         assert!(check(&program(3, 1)).is_err_and(|error| error.contains("linker")));
         assert!(check(&program(1, 2)).is_err_and(|error| error.contains("stripped")));
         assert!(check(&program(1, 1)[..124]).is_err(), "a header is outside");
+        let mut fixed = program(1, 1);
+        fixed[16] = 2;
+        assert!(check(&fixed).is_err_and(|error| error.contains("address")));
         assert!(check(&vec![0; PROGRAM_LEN_MAX + 1]).is_err_and(|error| error.contains("at most")));
     }
 }
