@@ -51,6 +51,15 @@ struct Current {
     len: u64,
 }
 
+/// A place of the log, to tell how much of it lies between two places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The number of bytes appended since the log was opened.
+    pub(crate) bytes: u64,
+    /// The number of the next record.
+    pub(crate) seq: Seq,
+}
+
 /// What a flush has to sync so that all records before a number are durable.
 #[derive(Debug)]
 pub(crate) struct FlushPlan {
@@ -83,6 +92,11 @@ impl LogWriter {
     /// Returns the number of bytes appended since the log was opened.
     pub(crate) fn appended_bytes(&self) -> u64 {
         self.appended_bytes
+    }
+
+    /// Returns the end of the log.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { bytes: self.appended_bytes, seq: self.next_seq }
     }
 
     /// Returns the place of the next record, for a checkpoint.

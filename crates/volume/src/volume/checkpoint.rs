@@ -11,8 +11,10 @@ use crate::format::names;
 use crate::rules;
 use crate::tree::{Run, RunMerge, write_run};
 
-/// The maximum number of bytes of the log between two checkpoints.
-const INTERVAL_MAX: u64 = 128 * 1024 * 1024;
+/// The maximum numbers of bytes and of records of the log between two checkpoints. A start after a
+/// crash reads and applies those of up to two intervals.
+const BYTES_MAX: u64 = 128 * 1024 * 1024;
+const RECORDS_MAX: u64 = 16 * 1024;
 /// The number of runs from which on a write waits for a merge.
 const RUN_COUNT_MAX: usize = 24;
 
@@ -110,10 +112,15 @@ impl Volume {
     fn due(&self) -> Due {
         let state = self.read_state();
         let changed = state.tables.tree.active_bytes();
-        let appended = state.log.appended_bytes() - state.checkpoint_at;
-        if changed < self.changes_max && appended < INTERVAL_MAX {
+        let (end, last) = (state.log.mark(), state.checkpoint_at);
+        let is_within = |intervals: u64| {
+            changed < intervals * self.changes_max
+                && end.bytes - last.bytes < intervals * BYTES_MAX
+                && end.seq - last.seq < intervals * RECORDS_MAX
+        };
+        if is_within(1) {
             Due::No
-        } else if changed < 2 * self.changes_max && appended < 2 * INTERVAL_MAX {
+        } else if is_within(2) {
             Due::Soon
         } else {
             Due::Late
@@ -181,7 +188,7 @@ impl Volume {
             state.check_failure()?;
             let checkpoint = state.tables.to_checkpoint(state.log.position()?);
             let changes = state.tables.tree.freeze();
-            state.checkpoint_at = state.log.appended_bytes();
+            state.checkpoint_at = state.log.mark();
             (checkpoint, changes, !state.tables.tree.runs().is_empty())
         };
         let live = checkpoint.live_bytes.iter().map(|(segment, _)| *segment).collect();

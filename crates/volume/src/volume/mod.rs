@@ -39,7 +39,7 @@ use crate::format::change::Change;
 use crate::format::record::Body;
 use crate::format::settings::Settings;
 use crate::format::summary::Summarized;
-use crate::log::LogWriter;
+use crate::log::{LogWriter, Mark};
 use crate::mode::{Compression, Mode};
 use crate::rules;
 use crate::tables::Tables;
@@ -80,8 +80,8 @@ struct State {
     partial: Option<Partial>,
     /// The error after which nothing may be written.
     failure: Option<String>,
-    /// The value of [`LogWriter::appended_bytes`] at the last checkpoint.
-    checkpoint_at: u64,
+    /// The end of the log at the last checkpoint.
+    checkpoint_at: Mark,
     compressor: Compressor,
 }
 

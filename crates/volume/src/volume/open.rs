@@ -20,7 +20,7 @@ use crate::format::record::{Body, Record, UNIT};
 use crate::format::span::Span;
 use crate::format::superblock::{SUPERBLOCK_SIZE, Superblock};
 use crate::key_slots::{KeySlot, KeySlots, Secret};
-use crate::log::{LogWriter, Replay, Replayed, Target};
+use crate::log::{LogWriter, Mark, Replay, Replayed, Target};
 use crate::rules;
 use crate::tables::{Form, Stored, Tables};
 
@@ -109,7 +109,7 @@ impl Volume {
                 log,
                 partial: None,
                 failure: None,
-                checkpoint_at: 0,
+                checkpoint_at: Mark { bytes: 0, seq: checkpoint.position.seq },
                 compressor: Compressor::new(),
             }),
             space: Space::new(options.limit, options.reserve),

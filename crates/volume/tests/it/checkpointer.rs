@@ -11,6 +11,11 @@ fn small() -> OpenOptions {
     OpenOptions { memory: 1 << 20, ..options() }
 }
 
+/// Returns options with which neither memory nor bytes of the log need a checkpoint soon.
+fn options_of_the_program() -> OpenOptions {
+    OpenOptions { memory: 256 << 20, ..options() }
+}
+
 fn name_of_last_checkpoint(folder: &impl Folder) -> Option<String> {
     let names = folder.names().expect("listed").into_iter();
     names.filter(|name| name.starts_with("checkpoint") && !name.ends_with("copy")).max()
@@ -49,6 +54,18 @@ fn thread_writes_the_checkpoints_of_writes() {
     for number in (0..6000).step_by(97) {
         assert!(read(&volume, number).expect("read") == block(number, 4096), "{number}");
     }
+}
+
+/// Records without bytes of their own count as well, because a start after a crash applies each.
+#[test]
+fn checkpoint_is_due_after_many_duplicates() {
+    let folder = create(64, 4096, "exact");
+    let first = name_of_last_checkpoint(&folder);
+    let volume = open_folder(shared(&folder), &options_of_the_program()).expect("opened");
+    for number in 0..20_000 {
+        write(&volume, number % 64, &block(number / 64 % 2, 4096));
+    }
+    assert!(name_of_last_checkpoint(&folder) > first);
 }
 
 #[test]
