@@ -57,18 +57,19 @@ usage: cargo xtask check [--quick | --long | --services | --platforms]
 check    formatting, texts, prose, layers, sizes, licences and sources of dependencies, scripts, tests,
          lints (by the compiler of clippy, which builds the tests), other targets (those whose standard
          library is installed), instructions of the kernels (their assembly, on x86-64), documentation,
-         builders of data sets (with Python), the small cases of research/scale (with Python and its
-         packages); ends with 1 and the name of the step that failed
+         builders of data sets (with Python); ends with 1 and the name of the step that failed
 --quick  only what needs no building: formatting to scripts (with ruff, if it is there)
 --long   with 10^5 instead of 400 random interleavings, and 40,000 instead of 2000 chunks for each mean
-         size (about half an hour more)
+         size, and the small cases of research/scale, with Python and its packages (about half an
+         hour more)
 --services  only the tests that need a server, a terminal or a file system of their own: OpenSSH,
          rclone, Azurite, fake-gcs-server, FUSE. A missing one is a failure; check names these tests
          as skipped
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had
-release-check  check and advisories: what must hold before a release
+release-check  check, the small cases of research/scale, and advisories: what must hold before a
+               release
 documentation, instructions, layers, prose  that step of check alone
 sizes          that step of check alone: functions over 80 lines or with more than six parameters, and
                files over 600 lines of code, but for tables with `// sizes: table, REASON` above
@@ -114,7 +115,7 @@ const QUICK_STEPS: [Step; 7] = [
 ];
 
 /// The steps that build or run something. The tests run beside them.
-const SLOW_STEPS: [Step; 9] = [
+const SLOW_STEPS: [Step; 8] = [
     BOOK,
     ("lints with fewer features", lints),
     ("other targets", other_targets),
@@ -123,8 +124,10 @@ const SLOW_STEPS: [Step; 9] = [
     ("data sets", data_sets),
     ("suite of cut-points", suite),
     ("benchmark", benchmark),
-    ("scale", scale),
 ];
+
+/// A step of long checks, behind the others.
+const SCALE: Step = ("scale", scale);
 
 /// The exit code of a script that could not run.
 const SKIPPED: i32 = 77;
@@ -164,14 +167,14 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let steps = match words[..] {
-        ["check"] => return check(false),
-        ["check", "--long"] => return check(true),
+        ["check"] => return report(perform_all(false, &[])),
+        ["check", "--long"] => return report(perform_all(true, &[SCALE])),
         ["check", "--quick"] => QUICK_STEPS.to_vec(),
         ["check", "--services"] => vec![SERVICES],
         ["platforms"] | ["check", "--platforms"] => vec![PLATFORMS],
         ["advisories"] => vec![ADVISORIES],
         ["release-check"] => {
-            return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false)));
+            return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false, &[SCALE])));
         }
         ["book"] => vec![BOOK_BUILT],
         ["guide"] => vec![GUIDE],
@@ -199,20 +202,16 @@ fn main() -> ExitCode {
     report(perform(&steps))
 }
 
-/// Performs everything that must hold before a change lands.
-fn check(is_long: bool) -> ExitCode {
-    report(perform_all(is_long))
-}
-
-/// Performs all steps. The tests are built first and run beside the other steps, because many of
-/// them wait, and because the compiler does not always use all processors.
-fn perform_all(is_long: bool) -> Result<(), String> {
+/// Performs everything that must hold before a change lands, and `others` behind it. The tests are
+/// built first and run beside the other steps, because many of them wait, and because the compiler
+/// does not always use all processors.
+fn perform_all(is_long: bool, others: &[Step]) -> Result<(), String> {
     perform(&QUICK_STEPS)?;
     let tests = timed("building of tests", || test_run::start(is_long))?;
-    let others = perform(&SLOW_STEPS);
+    let steps = perform(&SLOW_STEPS).and_then(|()| perform(others));
     // The output of the tests is complete in any case.
     let tests = timed("tests", || tests.finish());
-    others.and(tests)
+    steps.and(tests)
 }
 
 fn perform(steps: &[Step]) -> Result<(), String> {

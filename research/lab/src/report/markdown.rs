@@ -53,16 +53,27 @@ pub fn markdown(results: &Results, which: Which) -> String {
         });
     }
     let claims = claims;
-    let mut text = format!(
-        "# The papers, and what we find\n\nMade by `cutpoint-lab report`; not to be edited. Definition: `{name}`. {question}\n\n"
-    );
+    // Rows of scripts alone have no definition.
+    let has_definition = results.definition().is_some();
+    let mut text =
+        "# The papers, and what we find\n\nMade by `cutpoint-lab report`; not to be edited."
+            .to_owned();
+    if has_definition {
+        text += &format!(" Definition: `{name}`. {question}");
+    }
+    text += "\n\n";
     text += "Ratios and orders compare, speeds as such do not: the papers' processors are others. A number is the median of its repeats, with its \
              quartiles in brackets where there are any. A contradiction names its cause, and counts against a paper only if that is the paper. \
              `docs/lab.md` has the method, the verdicts, and what speaks against both.\n\n";
-    text += &format!(
-        "To do it again: build the data sets (`research/datasets/build.py`), then `cutpoint-lab run {name}.toml --data FOLDER --out RESULTS` and \
-         `cutpoint-lab report RESULTS --html FILE --markdown FILE`.\n\n"
-    );
+    let run = if has_definition {
+        format!(
+            "then `cutpoint-lab run {name}.toml --data FOLDER --out RESULTS` and `cutpoint-lab report RESULTS --html FILE --markdown FILE`"
+        )
+    } else {
+        "then the scripts that `docs/lab.md` names under \"A whole record\", and `cutpoint-lab report RESULTS --html FILE --markdown FILE`".to_owned()
+    };
+    text +=
+        &format!("To do it again: build the data sets (`research/datasets/build.py`), {run}.\n\n");
     for (title, values) in [
         ("Machine", rows.iter().map(|row| &row.machine).collect::<BTreeSet<_>>()),
         ("Commit", rows.iter().map(|row| &row.commit).collect()),
