@@ -123,6 +123,12 @@ def need(*programs: str) -> None:
             raise LeftOut(f"needs {program}")
 
 
+def need_guest(args) -> None:
+    need(*guest.PROGRAMS)
+    if not args.kernel:
+        raise LeftOut("needs --kernel: apt-get download linux-image-...-cloud-amd64")
+
+
 def expect(is_right: bool, problem: str) -> None:
     if not is_right:
         raise Wrong(problem)
@@ -520,9 +526,7 @@ def requests(args, mode: str, folder: Path) -> str:
 
 def vm(args, mode: str, folder: Path) -> str:
     """A kernel with its root file system on the volume."""
-    need(*guest.PROGRAMS)
-    if not args.kernel:
-        raise LeftOut("needs --kernel: apt-get download linux-image-...-cloud-amd64")
+    need_guest(args)
     machine = guest.Guest(args.kernel, folder / "guest", guest.DISK, SWITCH)
     root = folder / "root"
     guest.make_root(root, ("bin", "sbin", "dev", "proc"))
@@ -564,9 +568,8 @@ def make_certificates(folder: Path) -> None:
 
 def client(args, mode: str, folder: Path) -> str:
     """The kernel's own client, in a guest, with and without TLS; the server is killed."""
-    need(*guest.PROGRAMS, "nbd-client", "openssl")
-    if not args.kernel:
-        raise LeftOut("needs --kernel: apt-get download linux-image-...-cloud-amd64")
+    need("nbd-client", "openssl")
+    need_guest(args)
     certificates = folder / "certificates"
     make_certificates(certificates)
     said = []

@@ -89,11 +89,6 @@ impl LogWriter {
         }
     }
 
-    /// Returns the number of bytes appended since the log was opened.
-    pub(crate) fn appended_bytes(&self) -> u64 {
-        self.appended_bytes
-    }
-
     /// Returns the end of the log.
     pub(crate) fn mark(&self) -> Mark {
         Mark { bytes: self.appended_bytes, seq: self.next_seq }

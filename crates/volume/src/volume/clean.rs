@@ -71,7 +71,7 @@ impl Volume {
         if !is_done {
             return Ok(true);
         }
-        let appended = || self.read_state().log.appended_bytes();
+        let appended = || self.read_state().log.mark().bytes;
         let since = appended() - self.cleaned_at.load(Ordering::Relaxed);
         let is_busy = since >= u64::from(self.core.segment_size) && !self.is_short_of_space();
         let dirt = self.dirt(if is_busy { SIZE_PERCENT_BUSY } else { SIZE_PERCENT })?;

@@ -65,7 +65,7 @@ pub struct Volume {
     merging: Mutex<()>,
     /// Held while segments are cleaned or layers folded.
     cleaning: Mutex<()>,
-    /// The value of [`LogWriter::appended_bytes`] when the log was last looked through for dead bytes.
+    /// The value of [`Mark::bytes`] when the log was last looked through for dead bytes.
     cleaned_at: AtomicU64,
     /// Held while a delta is made.
     encoder: Mutex<Encoder>,

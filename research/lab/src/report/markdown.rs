@@ -90,14 +90,13 @@ pub fn markdown(results: &Results, which: Which) -> String {
     }
     count_table(&mut text, &claims);
     for (paper, title) in PAPERS {
-        let of_paper =
-            |claim: &&AnsweredClaim| claim.claim.paper == paper && !claim.is_contradiction;
-        if !claims.iter().any(|claim| of_paper(&claim)) {
+        let of_paper = of_paper(&claims, Some(paper));
+        if of_paper.is_empty() {
             continue;
         }
         text += &format!("\n## {paper}: {title}\n\n");
         text += "| claim | place | says | ours | verdict | why |\n| --- | --- | --- | --- | --- | --- |\n";
-        for AnsweredClaim { claim, answer, .. } in claims.iter().filter(of_paper) {
+        for AnsweredClaim { claim, answer, .. } in of_paper {
             let verdict = verdict_text(answer.verdict, answer.cause);
             row(
                 &mut text,
@@ -155,25 +154,27 @@ fn data_table(text: &mut String, rows: &[Row]) {
     }
 }
 
+/// Returns the claims of a paper, or of all papers, without contradictions of the papers.
+fn of_paper<'a>(claims: &'a [AnsweredClaim], paper: Option<&str>) -> Vec<&'a AnsweredClaim> {
+    let is_of = |claim: &&AnsweredClaim| {
+        paper.is_none_or(|paper| claim.claim.paper == paper) && !claim.is_contradiction
+    };
+    claims.iter().filter(is_of).collect()
+}
+
 /// Appends the table of the number of claims by paper and verdict.
 fn count_table(text: &mut String, claims: &[AnsweredClaim]) {
     let names = Verdict::ALL.map(Verdict::name).join(" | ");
     let rule = "--- | ".repeat(Verdict::ALL.len() + 2);
     *text += &format!("\n## Verdicts\n\n| paper | {names} | of these by the paper |\n| {rule}\n");
     for paper in PAPERS.iter().map(|(paper, _)| Some(*paper)).chain([None]) {
-        let is_of = |claim: &AnsweredClaim| {
-            paper.is_none_or(|paper| claim.claim.paper == paper) && !claim.is_contradiction
-        };
-        if !claims.iter().any(is_of) {
+        let claims = of_paper(claims, paper);
+        if claims.is_empty() {
             continue;
         }
-        let of = |claim: &&AnsweredClaim| is_of(claim);
-        let count = |verdict: Verdict| {
-            claims.iter().filter(of).filter(|claim| claim.answer.verdict == verdict).count()
-        };
-        let by_paper = claims.iter().filter(of);
-        let by_paper =
-            by_paper.filter(|claim| claim.answer.cause == Some(Cause::Paper)).count().to_string();
+        let count = |verdict| claims.iter().filter(|it| it.answer.verdict == verdict).count();
+        let by_paper = claims.iter().filter(|it| it.answer.cause == Some(Cause::Paper));
+        let by_paper = by_paper.count().to_string();
         let counts = Verdict::ALL.map(|verdict| count(verdict).to_string());
         let mut cells = vec![paper.unwrap_or("all")];
         cells.extend(counts.iter().map(String::as_str));
