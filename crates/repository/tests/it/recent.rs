@@ -107,6 +107,21 @@ fn versions_in_one_run_are_compared_within_the_limit() {
     assert_eq!(last, none, "400 chunks are more than the last regions");
 }
 
+/// Of regions that do not shrink, the last 4 MiB are kept.
+#[test]
+fn incompressible_chunks_far_back_are_not_compared() {
+    let shares = [90, 150].map(|count| {
+        let chunks = chunks_and_versions(count, 40_000);
+        let (storage, repository) = repository();
+        store(&repository, &chunks, RUN);
+        read_back(&repository, &chunks);
+        stored_len(&*storage) as f64 / (count * 40_000) as f64
+    });
+    println!("{shares:?} of the first half");
+    assert!(shares[0] < 1.1, "3.6 MB before: {shares:?}");
+    assert!(shares[1] > 1.9, "6 MB before: {shares:?}");
+}
+
 /// Delta chunks of an interrupted writer count for the next writer if the chunks of the same run
 /// that they refer to are there, and are stored again if not.
 #[test]

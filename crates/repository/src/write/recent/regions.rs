@@ -12,15 +12,30 @@ use crate::write::region::EncodedRegion;
 #[derive(Debug)]
 pub(super) struct RecentRegion {
     pub(super) codec: Codec,
-    pub(super) bytes: Box<[u8]>,
+    pub(super) bytes: Vec<u8>,
     pub(super) raw_len: usize,
 }
+
+/// Maximum number of buffers of dropped regions that are kept for the next ones.
+const SPARE_COUNT_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 struct State {
     /// The awaited regions by number; `None` until they are encoded.
     regions: BTreeMap<u64, Option<Arc<RecentRegion>>>,
+    /// Buffers of dropped regions, because fresh memory costs more than a copy.
+    spares: Vec<Vec<u8>>,
     is_ended: bool,
+}
+
+impl State {
+    /// Returns a buffer for `len` bytes: a spare one that is large enough and not much larger, or an
+    /// empty one.
+    fn spare(&mut self, len: usize) -> Vec<u8> {
+        let is_fit = |spare: &Vec<u8>| (len..=len + len / 4).contains(&spare.capacity());
+        let found = self.spares.iter().position(is_fit);
+        found.map(|number| self.spares.swap_remove(number)).unwrap_or_default()
+    }
 }
 
 fn unavailable(region: u64, message: &str) -> Error {
@@ -44,15 +59,20 @@ impl RecentRegions {
     pub fn put(&self, region: &EncodedRegion) {
         let number = region.number();
         let is_awaited = |state: &State| matches!(state.regions.get(&number), Some(None));
-        if !is_awaited(&self.state()) {
-            return;
-        }
         let stored = match region.codec {
             Codec::Store => &region.raw.bytes,
             Codec::Zstd => &region.encoded,
         };
-        let raw_len = region.raw.len();
-        let recent = RecentRegion { codec: region.codec, bytes: stored[..].into(), raw_len };
+        let mut state = self.state();
+        if !is_awaited(&state) {
+            return;
+        }
+        let mut bytes = state.spare(stored.len());
+        drop(state);
+        bytes.clear();
+        bytes.reserve_exact(stored.len());
+        bytes.extend_from_slice(stored);
+        let recent = RecentRegion { codec: region.codec, bytes, raw_len: region.raw.len() };
         let mut state = self.state();
         if is_awaited(&state) {
             state.regions.insert(number, Some(Arc::new(recent)));
@@ -98,6 +118,15 @@ impl RecentRegions {
 
     /// Drops the region of this number.
     pub(super) fn remove(&self, number: u64) {
-        self.state().regions.remove(&number);
+        let mut state = self.state();
+        if let Some(Some(region)) = state.regions.remove(&number)
+            && let Ok(region) = Arc::try_unwrap(region)
+        {
+            // The oldest buffers go, for which there was no use.
+            if state.spares.len() == SPARE_COUNT_MAX {
+                state.spares.remove(0);
+            }
+            state.spares.push(region.bytes);
+        }
     }
 }
