@@ -7,16 +7,21 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::write::{Deduplicator, DeltaEncoder, Inline};
 use cutpoint_repository::{
-    Class, Index, Purpose, Reader, Repository, Snapshot, TicketId, Verify, View, Writer,
+    Class, Index, InitOptions, Purpose, Reader, Repository, Snapshot, TicketId, Verify, View,
+    Writer,
 };
 use cutpoint_storage::{Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
 
-use crate::support::backup::{init_with, open};
+use crate::support::backup::{init_of, open, options};
 
 fn repository() -> (Arc<dyn Storage>, Arc<Repository>) {
+    repository_of(&options(true, 0))
+}
+
+fn repository_of(options: &InitOptions) -> (Arc<dyn Storage>, Arc<Repository>) {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    init_of(storage.clone(), 0, options).expect("an empty memory takes a repository");
     let repository = open(storage.clone(), 1).expect("it opens");
     (storage, repository)
 }
@@ -112,7 +117,9 @@ fn versions_in_one_run_are_compared_within_the_limit() {
 fn incompressible_chunks_far_back_are_not_compared() {
     let shares = [90, 150].map(|count| {
         let chunks = chunks_and_versions(count, 40_000);
-        let (storage, repository) = repository();
+        // Regions are sampled that are large enough.
+        let region_size = InitOptions::default().region_size;
+        let (storage, repository) = repository_of(&InitOptions { region_size, ..options(true, 0) });
         store(&repository, &chunks, RUN);
         read_back(&repository, &chunks);
         stored_len(&*storage) as f64 / (count * 40_000) as f64

@@ -14,7 +14,7 @@ use crate::tree::{Run, RunMerge, write_run};
 /// The maximum numbers of bytes and of records of the log between two checkpoints. A start after a
 /// crash reads and applies those of up to two intervals.
 const BYTES_MAX: u64 = 128 * 1024 * 1024;
-const RECORDS_MAX: u64 = 16 * 1024;
+const RECORDS_MAX: u64 = 8 * 1024;
 /// The number of runs from which on a write waits for a merge.
 const RUN_COUNT_MAX: usize = 24;
 

@@ -37,7 +37,12 @@ pub(crate) fn init_with(
     delta_chunks: bool,
     parity_percent: u32,
 ) -> Result<Repository> {
-    let options = InitOptions {
+    init_of(storage, process, &options(delta_chunks, parity_percent))
+}
+
+/// Returns the settings of repositories with small regions.
+pub(crate) fn options(delta_chunks: bool, parity_percent: u32) -> InitOptions {
+    InitOptions {
         suite: CipherSuite::ChaCha20Poly1305,
         cut: "fixed".to_owned(),
         region_size: 16 * 1024,
@@ -48,8 +53,16 @@ pub(crate) fn init_with(
         // The storages of tests pass a probe.
         may_be_shared: Some(true),
         ..InitOptions::default()
-    };
-    Repository::init(storage, Machine::new(process), &unlock(), &options)
+    }
+}
+
+/// Creates a repository with these settings.
+pub(crate) fn init_of(
+    storage: Arc<dyn Storage>,
+    process: u32,
+    options: &InitOptions,
+) -> Result<Repository> {
+    Repository::init(storage, Machine::new(process), &unlock(), options)
 }
 
 pub(crate) fn open(storage: Arc<dyn Storage>, process: u32) -> Result<Arc<Repository>> {
