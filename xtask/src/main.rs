@@ -3,7 +3,7 @@
 //! - `cargo xtask check`: everything that must hold before a change lands, in one command; with
 //!   `--services`, the tests that need a server.
 //! - `cargo xtask advisories`: known vulnerabilities of dependencies.
-//! - `cargo xtask release-check`: both of these.
+//! - `cargo xtask release-check`: both of these, and all platforms.
 //! - `cargo xtask guide`: the output in README.md and the pages of book/, compared or written.
 //! - `cargo xtask book`: the book for users, below the target directory.
 //! - `cargo xtask sizes`: functions and files that are too large.
