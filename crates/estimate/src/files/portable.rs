@@ -256,7 +256,7 @@ fn entry(name: String, kind: EntryKind, metadata: &Metadata) -> Entry {
 
 /// Returns the time of the last change of the content; the default if the system does not tell it.
 fn mtime(metadata: &Metadata) -> Time {
-    metadata.modified().map_or_else(|_| Time::default(), time)
+    metadata.modified().map(time).unwrap_or_default()
 }
 
 fn time(time: SystemTime) -> Time {

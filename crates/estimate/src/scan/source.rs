@@ -217,8 +217,8 @@ impl<'a> Source<'a> {
                     self.event(Event::Leave)
                 }
                 WalkStep::Item { path, entry, folder } => self.item(&path, entry, &folder),
-                #[cfg(unix)]
                 // Without a line of patterns, more is read, which the counts show.
+                #[cfg(unix)]
                 WalkStep::Excluded { .. } | WalkStep::Warning { .. } => Ok(()),
                 WalkStep::Problem { path, error } => {
                     self.problem(&path, &error.to_string());
