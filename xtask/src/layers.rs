@@ -163,7 +163,7 @@ const ROOMS: [(&str, Layers); 6] = [
     (
         "cutpoint-estimate",
         &[
-            &["clock", "counter", "error", "savings", "scratch"],
+            &["clock", "counter", "error", "files", "savings", "scratch"],
             &["scan"],
             &["sampler"],
             &["estimate"],

@@ -3,7 +3,7 @@
 //! - `cargo xtask check`: everything that must hold before a change lands, in one command; with
 //!   `--services`, the tests that need a server.
 //! - `cargo xtask advisories`: known vulnerabilities of dependencies.
-//! - `cargo xtask release-check`: both of these.
+//! - `cargo xtask release-check`: both of these, and all platforms.
 //! - `cargo xtask guide`: the output in README.md and the pages of book/, compared or written.
 //! - `cargo xtask book`: the book for users, below the target directory.
 //! - `cargo xtask sizes`: functions and files that are too large.
@@ -68,8 +68,8 @@ check    formatting, texts, prose, layers, sizes, licences and sources of depend
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had
-release-check  check, the small cases of research/scale, and advisories: what must hold before a
-               release
+release-check  check, platforms (all of them), the small cases of research/scale, and advisories: what
+               must hold before a release
 documentation, instructions, layers, prose  that step of check alone
 sizes          that step of check alone: functions over 80 lines or with more than six parameters, and
                files over 600 lines of code, but for tables with `// sizes: table, REASON` above
@@ -152,6 +152,8 @@ const GUIDE_WRITTEN: Step = ("guide, written", write_guide);
 
 const PLATFORMS: Step = ("platforms", platforms::check);
 
+const ALL_PLATFORMS: Step = ("platforms", platforms::check_all);
+
 const ADVISORIES: Step = ("advisories", advisories::check);
 
 const INSTRUCTIONS: Step = ("instructions", instructions::check);
@@ -174,7 +176,8 @@ fn main() -> ExitCode {
         ["platforms"] | ["check", "--platforms"] => vec![PLATFORMS],
         ["advisories"] => vec![ADVISORIES],
         ["release-check"] => {
-            return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false, &[SCALE])));
+            let others = [ALL_PLATFORMS, SCALE];
+            return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false, &others)));
         }
         ["book"] => vec![BOOK_BUILT],
         ["guide"] => vec![GUIDE],

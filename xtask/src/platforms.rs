@@ -28,6 +28,7 @@ const PLATFORMS: [Platform; 4] = [
         packages: &[
             "cutpoint-chunking",
             "cutpoint-delta",
+            "cutpoint-estimate",
             "cutpoint-fingerprint",
             "cutpoint-repository",
             "cutpoint-storage",
@@ -47,20 +48,14 @@ const LIBRARIES: [&str; 2] = ["aws_lc_", "zstd"];
 /// The variable by which the build script of BLAKE3 compiles no C code and assembly.
 const WITHOUT_C: &str = "CARGO_FEATURE_PURE";
 
-/// Checks that the Rust code compiles for all platforms whose standard library is installed. Nothing is
-/// linked or run.
-pub(crate) fn check() -> Result<(), String> {
-    let mut checked_count = 0;
-    for platform in &PLATFORMS {
-        let triple = platform.triple;
-        if !is_installed(triple)? {
-            println!("xtask: SKIPPED: {triple} is not installed (rustup target add)");
-            continue;
-        }
+impl Platform {
+    /// Checks that the Rust code compiles. Nothing is linked or run.
+    fn check(&self) -> Result<(), String> {
+        let triple = self.triple;
         let libraries = libraries(triple)?;
-        for features in platform.features {
+        for features in self.features {
             let mut command = cargo(&["check", "--quiet", "--target", triple]);
-            for package in platform.packages {
+            for package in self.packages {
                 command.args(["--package", package]);
             }
             command.args(*features);
@@ -72,13 +67,37 @@ pub(crate) fn check() -> Result<(), String> {
             command.env(WITHOUT_C, "1");
             run(command)?;
         }
-        println!("xtask: {} compile for {triple}", platform.packages.join(", "));
+        println!("xtask: {} compile for {triple}", self.packages.join(", "));
+        Ok(())
+    }
+}
+
+/// Checks all platforms whose standard library is installed.
+pub(crate) fn check() -> Result<(), String> {
+    let mut checked_count = 0;
+    for platform in &PLATFORMS {
+        let triple = platform.triple;
+        if !is_installed(triple)? {
+            println!("xtask: SKIPPED: {triple} is not installed (rustup target add)");
+            continue;
+        }
+        platform.check()?;
         checked_count += 1;
     }
     match checked_count {
         0 => Err("no platform is installed".to_owned()),
         _ => Ok(()),
     }
+}
+
+/// Checks all platforms.
+pub(crate) fn check_all() -> Result<(), String> {
+    for Platform { triple, .. } in &PLATFORMS {
+        if !is_installed(triple)? {
+            return Err(format!("{triple} is not installed (rustup target add)"));
+        }
+    }
+    PLATFORMS.iter().try_for_each(Platform::check)
 }
 
 /// Returns `true` if the standard library for `target` is installed.

@@ -18,9 +18,11 @@ mod clock;
 mod counter;
 mod error;
 mod estimate;
+mod files;
 mod sampler;
 mod savings;
 pub mod scan;
+#[cfg(unix)]
 mod scratch;
 
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
@@ -32,4 +34,5 @@ pub use estimate::{
 pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;
 pub use scan::{Monitor, Progress, ScanCounts, ScanOptions};
+#[cfg(unix)]
 pub use scratch::{ScratchBackup, ScratchOptions, ScratchRepository, StoredSizes};

@@ -17,7 +17,7 @@ mod job;
 mod shard;
 mod source;
 
-pub use cutpoint_backup::source::{FileExtent, SourceFile};
+pub use crate::files::{FileExtent, SourceFile, WalkOptions};
 pub use cutter::{Chunk, Cutter, Sink};
 pub use engine::{Lane, run};
 pub use job::{Job, Tools};

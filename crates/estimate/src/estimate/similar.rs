@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::BuildHasherDefault;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use cutpoint_delta::burst::{Options, Tau};
 use cutpoint_delta::common_edges;
+use cutpoint_storage::system;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::counter::{KeyHasher, table_bytes};
@@ -115,7 +115,7 @@ impl Similar {
             }
         };
         self.reference.resize(len as usize, 0);
-        let is_read = opened.1.read_exact_at(&mut self.reference, offset).is_ok();
+        let is_read = system::read_exact_at(&opened.1, &mut self.reference, offset).is_ok();
         self.open.push_back(opened);
         if self.open.len() > FILE_COUNT_MAX {
             self.open.pop_front();

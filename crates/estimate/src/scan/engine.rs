@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use cutpoint_backup::source::Walk;
 use cutpoint_repository::thread_count;
 
 use super::block::Block;
 use super::cutter::{Cutter, Sink};
 use super::job::{Job, Tools};
 use super::source::{Monitor, ScanCounts, ScanOptions, Source, expected_of};
+use crate::files::Walk;
 
 /// The maximum number of blocks that wait for the slowest lane.
 const BLOCK_COUNT_MAX: usize = 16;

@@ -3,18 +3,19 @@
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cutpoint_backup::source::{
-    FileExtent, Handle, SourceFile, Walk, WalkOptions, WalkStep, open_file, xattrs,
-};
 use cutpoint_repository::{Entry, EntryKind};
 
 use super::block::{BLOCK_SIZE, Block, EVENT_COUNT_MAX, Event};
 use super::shard::{Part, Shard};
+#[cfg(unix)]
+use crate::files::xattrs;
+use crate::files::{
+    FileExtent, Handle, SourceFile, Walk, WalkOptions, WalkStep, complete, open_file,
+};
 
 /// The files to read, and the number of threads.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +99,7 @@ impl ScanOptions {
     fn share(&self, path: &Path, entry: &Entry) -> Option<u64> {
         let in_share = self.name_share.is_none_or(|share| {
             let name = path.file_name().unwrap_or_default();
-            (hash(name.as_bytes()) as f64) < share * u64::MAX as f64
+            (hash(name.as_encoded_bytes()) as f64) < share * u64::MAX as f64
         });
         if !in_share {
             return None;
@@ -119,7 +120,7 @@ fn hash(bytes: &[u8]) -> u64 {
 /// Returns the hash of a file that decides its shard, the same for all names of the file.
 fn identity(path: &Path, entry: &Entry) -> u64 {
     let inode = entry.inode.to_le_bytes();
-    hash(if entry.is_hard_link() { &inode } else { path.as_os_str().as_bytes() })
+    hash(if entry.is_hard_link() { &inode } else { path.as_os_str().as_encoded_bytes() })
 }
 
 /// Counts the files and bytes to read. Returns `None` if the count is stopped by `stop` or by the
@@ -182,6 +183,8 @@ pub(super) struct Source<'a> {
     send: &'a mut Send<'a>,
     block: Block,
     counts: ScanCounts,
+    /// The number of folders entered and not left.
+    open_count: usize,
     linked: HashSet<(u64, u64)>,
 }
 
@@ -195,26 +198,27 @@ impl<'a> Source<'a> {
         send: &'a mut Send<'a>,
     ) -> Source<'a> {
         let (block, counts) = (Block::default(), ScanCounts::default());
-        Source { monitor, options, send, block, counts, linked: HashSet::new() }
+        Source { monitor, options, send, block, counts, open_count: 0, linked: HashSet::new() }
     }
 
     /// Reads what the walk finds.
     pub(super) fn read(mut self, mut walk: Walk) -> ScanCounts {
-        let mut open_count = 0;
         for step in walk.by_ref() {
             let done = match step {
+                #[cfg(unix)]
                 WalkStep::Enter { mut entry, folder, .. } => {
-                    self.counts.folder_count += 1;
-                    open_count += 1;
                     entry.xattrs = xattrs::of_name(&folder, &entry.name).pairs;
-                    self.event(Event::Enter(Arc::new(entry)))
+                    self.enter(entry)
                 }
+                #[cfg(windows)]
+                WalkStep::Enter { entry } => self.enter(entry),
                 WalkStep::Leave => {
-                    open_count -= 1;
+                    self.open_count -= 1;
                     self.event(Event::Leave)
                 }
                 WalkStep::Item { path, entry, folder } => self.item(&path, entry, &folder),
                 // Without a line of patterns, more is read, which the counts show.
+                #[cfg(unix)]
                 WalkStep::Excluded { .. } | WalkStep::Warning { .. } => Ok(()),
                 WalkStep::Problem { path, error } => {
                     self.problem(&path, &error.to_string());
@@ -226,11 +230,20 @@ impl<'a> Source<'a> {
                 break;
             }
         }
-        self.counts.excluded_count = walk.excluded();
+        #[cfg(unix)]
+        {
+            self.counts.excluded_count = walk.excluded();
+        }
         // Folders that are still open when the walk is cut off end here.
-        self.block.events.extend((0..open_count).map(|_| Event::Leave));
+        self.block.events.extend((0..self.open_count).map(|_| Event::Leave));
         self.flush().ok();
         self.counts
+    }
+
+    fn enter(&mut self, entry: Entry) -> Result<(), ScanStop> {
+        self.counts.folder_count += 1;
+        self.open_count += 1;
+        self.event(Event::Enter(Arc::new(entry)))
     }
 
     fn problem(&mut self, path: &Path, message: &str) {
@@ -275,8 +288,7 @@ impl<'a> Source<'a> {
                 return Ok(());
             }
         };
-        file.refresh(&mut entry);
-        entry.xattrs = file.xattrs().pairs;
+        complete(&mut entry, &mut file);
         self.counts.file_count += 1;
         if entry.size == 0 {
             return self.event(Event::Item(Arc::new(entry)));
