@@ -43,13 +43,20 @@ def make(folder: Path, source: random.Random) -> None:
         path.write_bytes(content(index, words, source))
 
 
-def change(folder: Path, version: int, source: random.Random) -> None:
-    """Inserts a line into a part of the files."""
+def size_of(folder: Path) -> int:
+    """Returns the number of bytes of the files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def change(folder: Path, version: int, source: random.Random) -> int:
+    """Inserts a line into a part of the files. Returns the number of bytes of these files."""
+    changed = 0
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if source.randrange(CHANGED) == 0:
             old = path.read_bytes()
             at = source.randrange(len(old))
-            path.write_bytes(old[:at] + f"\nversion {version}\n".encode() + old[at:])
+            changed += path.write_bytes(old[:at] + f"\nversion {version}\n".encode() + old[at:])
+    return changed
 
 
 class Bench:
@@ -94,8 +101,7 @@ class Bench:
         self.add(
             name, self.run(self.program, "import", kind, str(repository), "--repo", str(target), "--key-file", str(key))
         )
-        stored = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-        print(f"  {stored / 1e6:.1f} MB in the repository", flush=True)
+        print(f"  {size_of(target) / 1e6:.1f} MB in the repository", flush=True)
 
     def restored(self, name: str, repository: Path, snapshots: list[str]) -> None:
         """Measures a restore of each snapshot by restic."""
@@ -131,9 +137,13 @@ def prepare(bench: Bench, versions: int) -> tuple[Path, Path, Path]:
         bench.run("restic", "-r", str(repository), "backup", str(folder))
     bench.run("borg", "init", "--encryption", "repokey", str(borg))
     bench.run("borg", "create", "--compression", "zstd", f"{borg}::first", str(folder))
+    total = to_read = size_of(folder)
+    print(f"{FILES} files, {total / 2**20:.0f} MiB")
     for version in range(1, versions):
-        change(folder, version, source)
+        to_read += change(folder, version, source)
+        total += size_of(folder)
         bench.run("restic", "-r", str(all_versions), "backup", str(folder))
+    print(f"{versions} versions: {total / 2**30:.1f} GiB, {to_read / 2**30:.1f} GiB to read", flush=True)
     return one, all_versions, borg
 
 
