@@ -18,6 +18,7 @@ mod advisories;
 mod attacks;
 mod book;
 mod documentation;
+mod figures;
 mod instructions;
 mod layers;
 mod licences;
@@ -43,6 +44,7 @@ usage: cargo xtask check [--quick | --long | --services | --platforms]
        cargo xtask release-check
        cargo xtask guide [--write]
        cargo xtask book
+       cargo xtask figures
        cargo xtask instructions
        cargo xtask layers
        cargo xtask prose
@@ -54,8 +56,8 @@ usage: cargo xtask check [--quick | --long | --services | --platforms]
        cargo xtask torture [--seed N] [--seconds N] [--storm-seconds N] [--s3]
        cargo xtask attacks [RUNS]
 
-check    formatting, texts, prose, layers, sizes, licences and sources of dependencies, scripts, tests,
-         lints (by the compiler of clippy, which builds the tests), other targets (those whose standard
+check    formatting, texts, figures, prose, layers, sizes, licences and sources of dependencies, scripts,
+         tests, lints (by the compiler of clippy, which builds the tests), other targets (those whose standard
          library is installed), instructions of the kernels (their assembly, on x86-64), documentation,
          builders of data sets (with Python); ends with 1 and the name of the step that failed
 --quick  only what needs no building: formatting to scripts (with ruff, if it is there)
@@ -70,7 +72,8 @@ advisories     known vulnerabilities of dependencies, by cargo-deny; not a step 
                database changes without us. Fails where cargo-deny or its database cannot be had
 release-check  check, platforms (all of them), the small cases of research/scale, and advisories: what
                must hold before a release
-documentation, instructions, layers, prose  that step of check alone
+documentation, figures, instructions, layers, prose  that step of check alone; figures compares the
+               measured figures of the book with the results pages that they name
 sizes          that step of check alone: functions over 80 lines or with more than six parameters, and
                files over 600 lines of code, but for tables with `// sizes: table, REASON` above
 
@@ -104,9 +107,10 @@ attacks  runs each script of testing/attacks RUNS times (1) against the release 
 type Step = (&'static str, fn() -> Result<(), String>);
 
 /// What is looked at without building the workspace.
-const QUICK_STEPS: [Step; 7] = [
+const QUICK_STEPS: [Step; 8] = [
     ("formatting", formatting),
     ("texts", texts::check),
+    FIGURES,
     PROSE,
     LAYERS,
     SIZES,
@@ -131,6 +135,8 @@ const SCALE: Step = ("scale", scale);
 
 /// The exit code of a script that could not run.
 const SKIPPED: i32 = 77;
+
+const FIGURES: Step = ("figures", figures::check);
 
 const PROSE: Step = ("prose", prose::check);
 
@@ -183,6 +189,7 @@ fn main() -> ExitCode {
         ["guide"] => vec![GUIDE],
         ["guide", "--write"] => vec![GUIDE_WRITTEN],
         ["documentation"] => vec![DOCUMENTATION],
+        ["figures"] => vec![FIGURES],
         ["instructions"] => vec![INSTRUCTIONS],
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],

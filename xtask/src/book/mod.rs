@@ -16,6 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cutpoint_testing::markdown_below;
 pub(crate) use files::GENERATED;
 use files::{files_below, named, read, write};
 use links::Chapters;
@@ -111,11 +112,9 @@ fn draw_charts(folder: &Path) -> Result<(), String> {
 /// Returns the Markdown files below a folder of the workspace, by their paths in it.
 fn pages_of(folder: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut pages = BTreeMap::new();
-    for path in files_below(folder)? {
-        if path.extension().is_some_and(|it| it == "md") {
-            let name = path.strip_prefix(folder).map_err(|error| error.to_string())?;
-            pages.insert(format!("book/src/{}", name.display()), read(&path)?);
-        }
+    for path in markdown_below(folder) {
+        let name = path.strip_prefix(folder).map_err(|error| error.to_string())?;
+        pages.insert(format!("book/src/{}", name.display()), read(&path)?);
     }
     Ok(pages)
 }

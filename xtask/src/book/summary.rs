@@ -7,8 +7,8 @@ use super::files::GENERATED;
 /// The line of the list that stands for the pages of commands and topics.
 const COMMANDS: &str = "<!-- commands -->";
 
-/// The beginnings of comments that only the tests read.
-const COMMENTS: [&str; 1] = ["<!-- setup"];
+/// The beginnings of comments that only tests and checks read.
+const COMMENTS: [&str; 2] = ["<!-- setup", "<!-- figures"];
 
 /// Returns the list of chapters with a chapter for each command and topic in `index`, one level
 /// below the chapter before.
@@ -32,7 +32,7 @@ pub(super) fn unlisted(summary: &str, pages: &BTreeMap<String, String>) -> Vec<S
     missing.map(|name| format!("book/src/{name} is not in SUMMARY.md")).collect()
 }
 
-/// Returns a page without the comments that prepare its tests.
+/// Returns a page without the comments for tests and checks.
 pub(super) fn without_comments(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut is_comment = false;
@@ -66,8 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn setup_is_not_part_of_the_book() {
-        let page = "a\n<!-- setup\nb\n-->\nc\n<!-- d -->\n";
+    fn comments_for_checks_are_not_part_of_the_book() {
+        let page = "a\n<!-- setup\nb\n-->\nc\n<!-- figures\nb\n-->\n<!-- d -->\n";
         assert_eq!(without_comments(page), "a\nc\n<!-- d -->\n");
     }
 }

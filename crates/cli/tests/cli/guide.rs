@@ -27,9 +27,9 @@ mod page;
 mod shell;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use comparison::agree;
+use cutpoint_testing::markdown_below;
 use names::{FIRST_TIME, Names};
 use page::{check, follow, read};
 
@@ -58,6 +58,8 @@ stories! {
     other_commands_show_what_the_program_prints: "book/src/howto/commands.md";
     machines_in_images_show_what_the_program_prints: "book/src/howto/vms.md";
     containers_show_what_the_program_prints: "book/src/howto/containers.md";
+    servers_show_what_the_program_prints: "book/src/howto/server.md";
+    ransomware_shows_what_the_program_prints: "book/src/howto/ransomware.md";
     volumes_show_what_the_program_prints: "book/src/howto/volumes.md";
     nas_shows_what_the_program_prints: "book/src/howto/nas.md";
     s3_shows_what_the_program_prints: "book/src/howto/s3.md";
@@ -70,29 +72,14 @@ stories! {
     exit_codes_show_what_the_program_prints: "book/src/reference/exit-codes.md";
 }
 
-/// Returns the Markdown files below a folder of the workspace.
-fn markdown_below(folder: &str) -> Vec<String> {
-    let root = page::path("");
-    let mut folders: Vec<PathBuf> = vec![root.join(folder)];
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "md") {
-                let name = path.strip_prefix(&root).expect("below the root");
-                found.push(name.to_string_lossy().into_owned());
-            }
-        }
-    }
-    found
-}
-
 /// The pages whose command blocks are looked at: those of the book, and those of `docs/` that are
 /// chapters of it.
 fn pages_of_book() -> BTreeSet<String> {
-    let mut pages: BTreeSet<String> = markdown_below("book/src").into_iter().collect();
+    let root = page::path("");
+    let names = markdown_below(&root.join("book/src")).into_iter().map(|path| {
+        path.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned()
+    });
+    let mut pages: BTreeSet<String> = names.collect();
     let summary = read("book/src/SUMMARY.md");
     let chapters = summary.split("](../../").skip(1).filter_map(|rest| rest.split(')').next());
     pages.extend(chapters.filter(|name| name.ends_with(".md")).map(str::to_owned));

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use cutpoint_terminal::help::checks;
+use cutpoint_testing::markdown_below;
 
 use super::*;
 
@@ -37,20 +38,12 @@ fn examples_are_valid_command_lines() {
 #[test]
 fn commands_of_the_book_are_valid_command_lines() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut folders = vec![root.join("book/src"), root.join("docs")];
     let (mut count, mut faults) = (0, Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "md") {
-                let page = std::fs::read_to_string(&path).expect("a page");
-                let (of_page, wrong) = checks::invalid_commands(&MANUAL, &page);
-                count += of_page;
-                faults.extend(wrong.iter().map(|it| format!("{}: {it}", path.display())));
-            }
-        }
+    for path in ["book/src", "docs"].iter().flat_map(|name| markdown_below(&root.join(name))) {
+        let page = std::fs::read_to_string(&path).expect("a page");
+        let (of_page, wrong) = checks::invalid_commands(&MANUAL, &page);
+        count += of_page;
+        faults.extend(wrong.iter().map(|it| format!("{}: {it}", path.display())));
     }
     assert!(count > 10, "{count} commands");
     assert_none(&faults);

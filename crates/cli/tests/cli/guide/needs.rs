@@ -194,6 +194,12 @@ fn start_s3(shell: &mut Shell, names: &mut Names) -> Result<(), String> {
     }
     let bucket = format!("book-{}", std::process::id());
     server.create_bucket(&bucket, cutpoint_testing::Bucket::Plain);
+    // A user who may not delete, for pages that show it.
+    let user = format!("client-{bucket}");
+    let client = server.create_user(&user, &bucket, &["ListBucket"], &["GetObject", "PutObject"]);
+    for (name, value) in client.iter().filter(|(name, _)| name.contains("ACCESS_KEY")) {
+        shell.set(&name.replace("AWS_", "CLIENT_"), value);
+    }
     names.replace(&server.endpoint, "https://s3.example.org");
     names.replace(&format!("s3://{bucket}/"), "s3://bucket/");
     Ok(())
