@@ -36,13 +36,18 @@ pub(super) struct Deletion<'r, 'a> {
     state: &'r RestoreState<'a>,
     /// The mount of the target.
     home: Option<MountId>,
+    /// The folders that stay with everything in them.
+    kept: Vec<Identity>,
     folders: Vec<Compared>,
 }
 
 impl<'r, 'a> Deletion<'r, 'a> {
     pub(super) fn new(state: &'r RestoreState<'a>) -> Deletion<'r, 'a> {
         let home = state.base.as_ref().and_then(|base| mount_of(base).ok());
-        Deletion { state, home, folders: Vec::new() }
+        let kept = state.options.kept_folders.iter();
+        let kept = kept.filter_map(|path| rustix::fs::stat(path).ok());
+        let kept = kept.map(|stat| Identity::of(&stat)).collect();
+        Deletion { state, home, kept, folders: Vec::new() }
     }
 
     /// Returns `true` if `folder` is on the mount of the target.
@@ -131,6 +136,9 @@ impl<'r, 'a> Deletion<'r, 'a> {
         if Identity::of(&opened) != Identity::of(&stat) {
             return Err(io::Error::other("replaced by another process meanwhile"));
         }
+        if self.kept.contains(&Identity::of(&opened)) {
+            return Ok(Deleted::Stays);
+        }
         if !self.is_at_home(&inner) {
             return Err(io::Error::other("a mount point or another file system"));
         }
@@ -201,6 +209,11 @@ impl Visitor for Deletion<'_, '_> {
         if !compared.role.is_selected || !compared.is_complete {
             return;
         }
+        let is_kept = rustix::fs::fstat(&place.handle)
+            .map_or(true, |stat| self.kept.contains(&Identity::of(&stat)));
+        if is_kept {
+            return;
+        }
         let path = place.folder.path.path();
         match list(&place.handle) {
             Ok(mut names) => {
@@ -234,7 +247,7 @@ struct Doomed {
 /// The result of the deletion of one entry.
 enum Deleted {
     Yes,
-    /// A pattern excludes the entry.
+    /// A pattern excludes the entry, or it is a folder to be kept.
     Stays,
     /// A folder with these names.
     Folder(Handle, Identity, Vec<Vec<u8>>),

@@ -69,6 +69,9 @@ pub struct RestoreOptions {
     /// Mount points and what is on them stay. A folder in the place of something else is deleted,
     /// too.
     pub delete: bool,
+    /// Folders from which [`RestoreOptions::delete`] deletes nothing, such as the repository. They
+    /// are recognized by any path that leads to them.
+    pub kept_folders: Vec<PathBuf>,
     /// Reads all files back at the end, those that were unchanged as well, and compares them with
     /// the snapshot. A difference is a problem.
     pub verify: bool,
@@ -110,6 +113,7 @@ impl Default for RestoreOptions {
             dry_run: false,
             in_place: false,
             delete: false,
+            kept_folders: Vec::new(),
             verify: false,
             selection: Vec::new(),
             root_path: PathBuf::new(),

@@ -137,9 +137,7 @@ fn no_header(at: u64, bytes: &[u8]) -> io::Error {
     let found = compressed.iter().find(|(magic, _)| at == 0 && bytes.starts_with(magic));
     let message = match found {
         Some((_, name)) => {
-            format!(
-                "compressed by {name} (expected a plain tar archive)\n  decompress it in a pipe"
-            )
+            format!("compressed by {name} (expected a plain tar archive: decompress it in a pipe)")
         }
         None => format!("no tar header at byte {at}: its checksum is wrong"),
     };

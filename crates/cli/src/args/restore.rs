@@ -71,7 +71,8 @@ pub(crate) struct Restore {
     /// Write to this folder, and create it if it does not exist
     ///
     /// If a single file is restored, TARGET may also be the new name of that file.
-    #[arg(long, value_name = "TARGET")]
+    // The alias is the option of restic.
+    #[arg(long, alias = "target", value_name = "TARGET")]
     pub(crate) to: PathBuf,
     /// Restore only what matches PATTERN; repeatable
     ///
@@ -104,9 +105,9 @@ pub(crate) struct Restore {
     ///
     /// Deletes entries of TARGET that are not in the snapshot, below the folders that are restored
     /// completely, before anything is written. What --exclude matches stays, as does what --include
-    /// does not match. Mount points are not entered, and symbolic links are not followed. Asks
-    /// first; with --dry-run, only lists what would be deleted. Needs --overwrite changed or
-    /// replace.
+    /// does not match, and the folders of the repository and of the cache. Mount points are not
+    /// entered, and symbolic links are not followed. Asks first; with --dry-run, only lists what
+    /// would be deleted. Needs --overwrite changed or replace.
     #[arg(long)]
     pub(crate) delete: bool,
     /// Delete without asking

@@ -398,8 +398,9 @@ impl BackupMonitor for Monitor<'_> {
 
     fn resumed(&self, ended: TicketId) {
         let ended = ended.short();
-        self.report
-            .note(&format!("Run {ended} was interrupted; the data stored by that run is reused."));
+        self.report.note(&format!(
+            "Run {ended} was interrupted; data of that run is reused where the index has it."
+        ));
     }
 
     fn lost(&self) {

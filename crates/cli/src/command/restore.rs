@@ -1,6 +1,7 @@
 //! `restore`: restores files from a snapshot.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::select::{self, Lookup, Place};
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::{confirmation, escape, heap, units};
 
 pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
@@ -42,7 +43,11 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     }
     let usage = |_: EntryKind| "restore {} --to TARGET";
     let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
-    let request = request(args, &lookup, &place)?;
+    let mut request = request(args, &lookup, &place)?;
+    let location = session::location(global)?;
+    refuse_repository(&request.target, &location)?;
+    request.options.kept_folders =
+        [Some(location), session::cache_folder()].into_iter().flatten().collect();
     let monitor = Monitor {
         report,
         interrupt: Interrupt::listen(),
@@ -67,6 +72,20 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     report.flush()?;
     summarize(id, &done, &reader.statistics(), args, report)?;
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+/// Refuses a target in the folder of the repository. `location` is the address of the repository.
+fn refuse_repository(target: &Path, location: &Path) -> Result<()> {
+    let (Ok(repository), Ok(target)) = (fs::canonicalize(location), std::path::absolute(target))
+    else {
+        return Ok(());
+    };
+    let existing = target.ancestors().find_map(|folder| fs::canonicalize(folder).ok());
+    if existing.is_some_and(|folder| folder.starts_with(&repository)) {
+        let message = format!("{}: in the folder of the repository", target.display());
+        return Err(Failure::failed(message).with_remedy("restore to another folder").into());
+    }
+    Ok(())
 }
 
 /// Returns `true` if everything in the snapshot is restored.

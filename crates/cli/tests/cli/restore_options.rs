@@ -309,6 +309,31 @@ fn make_extra(sandbox: &Sandbox) {
     }
 }
 
+/// The repository lies in the restored folder, as it may do when a folder is saved with it inside.
+#[test]
+fn delete_keeps_the_repository_and_nothing_is_restored_into_it() {
+    let sandbox = Sandbox::with_source();
+    for folder in ["disk", "disk/inner"] {
+        fs::create_dir(sandbox.path(folder)).expect("made");
+    }
+    fs::write(sandbox.path("disk/file"), "saved").expect("written");
+    let repo = ["--repo", "disk/inner/repo"];
+    sandbox.run(["init", "--quiet"].iter().chain(&repo)).well();
+    sandbox.run(["backup", "disk", "--quiet"].iter().chain(&repo)).well();
+    fs::write(sandbox.path("disk/inner/more"), "new").expect("written");
+    let place = format!("latest:{}", sandbox.path("disk").display());
+    let how = ["--overwrite", "changed", "--delete", "--yes"];
+    let whole = [&["restore", &place, "--to", "disk"][..], &how, &repo].concat();
+    sandbox.run(&whole).ended(0, &["; 1 deleted (3 B)"]);
+    assert!(!sandbox.path("disk/inner/more").exists());
+    sandbox.run(["check", "--read-data"].iter().chain(&repo)).well();
+    for inside in ["disk/inner/repo", "disk/inner/repo/new/folder"] {
+        let restore = ["restore", "latest", "--to", inside];
+        sandbox.run(restore.iter().chain(&repo)).ended(2, &["in the folder of the repository"]);
+        assert!(!sandbox.path("disk/inner/repo/new").exists());
+    }
+}
+
 #[test]
 fn delete_asks_on_a_terminal_and_needs_yes_elsewhere() {
     let sandbox = Sandbox::with_source();

@@ -56,7 +56,7 @@ impl Calendar {
                 .zip(clock_of(clock))
                 .map(|(day, clock)| Calendar::Monthly(day, clock)),
             ["hourly" | "daily" | "weekly" | "monthly", ..] => None,
-            [clock] if clock_of(clock).is_some() => clock_of(clock).map(Calendar::Daily),
+            [clock] if is_like_clock(clock) => clock_of(clock).map(Calendar::Daily),
             [days, clock] if weekly(days, clock).is_some() => weekly(days, clock),
             // Specifiers of systemd have no meaning in a time.
             _ if text.contains(['%', '\n', '\\']) => None,
@@ -129,6 +129,12 @@ impl Calendar {
 
 fn number(text: &str, max: u8) -> Option<u8> {
     text.parse().ok().filter(|number| *number <= max)
+}
+
+/// Returns `true` if a word is two numbers with a colon between them, which must be a time then.
+fn is_like_clock(text: &str) -> bool {
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    text.split_once(':').is_some_and(|(hour, minute)| is_number(hour) && is_number(minute))
 }
 
 fn clock_of(text: &str) -> Option<Clock> {
@@ -222,6 +228,8 @@ mod tests {
         for text in [
             "",
             "daily 25:00",
+            "25:00",
+            "2:5",
             "daily 2:5",
             "hourly 15",
             "monthly 31 04:00",
