@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use cutpoint_testing::S3Server;
@@ -192,7 +193,10 @@ fn start_s3(shell: &mut Shell, names: &mut Names) -> Result<(), String> {
     for (name, value) in server.variables().iter().filter(|(name, _)| *name != "AWS_ENDPOINT_URL") {
         shell.set(name, value);
     }
-    let bucket = format!("book-{}", std::process::id());
+    // Each page has a bucket of its own.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let bucket = format!("book-{}-{number}", std::process::id());
     server.create_bucket(&bucket, cutpoint_testing::Bucket::Plain);
     // A user who may not delete, for pages that show it.
     let user = format!("client-{bucket}");
