@@ -317,7 +317,7 @@ fn delete_keeps_the_repository_and_nothing_is_restored_into_it() {
         fs::create_dir(sandbox.path(folder)).expect("made");
     }
     fs::write(sandbox.path("disk/file"), "saved").expect("written");
-    let repo = ["--repo", "disk/inner/repo"];
+    let repo = ["--repo", "disk/inner/repo", "--encryption", "none"];
     sandbox.run(["init", "--quiet"].iter().chain(&repo)).well();
     sandbox.run(["backup", "disk", "--quiet"].iter().chain(&repo)).well();
     fs::write(sandbox.path("disk/inner/more"), "new").expect("written");
