@@ -72,8 +72,12 @@ impl<'r, 'a> Deletion<'r, 'a> {
         is_included: bool,
     ) {
         let Ok(stat) = rustix::fs::fstat(folder) else { return };
+        let identity = Identity::of(&stat);
+        if self.kept.contains(&identity) {
+            return;
+        }
         let doomed = Doomed { path, names: names.into_iter(), is_included, is_emptied: true };
-        let mut stack = FolderStack::new(folder.clone(), Identity::of(&stat), doomed);
+        let mut stack = FolderStack::new(folder.clone(), identity, doomed);
         while !self.state.stopped() {
             let Some((doomed, handle)) = stack.top() else { return };
             let next = doomed.names.next();
@@ -132,18 +136,18 @@ impl<'r, 'a> Deletion<'r, 'a> {
             return Ok(Deleted::Yes);
         }
         let inner = folder::open(folder, name, Access::List)?;
-        let opened = rustix::fs::fstat(&inner)?;
-        if Identity::of(&opened) != Identity::of(&stat) {
+        let identity = Identity::of(&rustix::fs::fstat(&inner)?);
+        if identity != Identity::of(&stat) {
             return Err(io::Error::other("replaced by another process meanwhile"));
         }
-        if self.kept.contains(&Identity::of(&opened)) {
+        if self.kept.contains(&identity) {
             return Ok(Deleted::Stays);
         }
         if !self.is_at_home(&inner) {
             return Err(io::Error::other("a mount point or another file system"));
         }
         let names = list(&inner)?;
-        Ok(Deleted::Folder(inner, Identity::of(&opened), names))
+        Ok(Deleted::Folder(inner, identity, names))
     }
 
     /// Deletes the empty folder at `path`, which is in `parent`. Returns `false` if that fails.
@@ -207,11 +211,6 @@ impl Visitor for Deletion<'_, '_> {
     fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: Option<&Place>) {
         let (Some(compared), Some(place)) = (self.folders.pop(), place) else { return };
         if !compared.role.is_selected || !compared.is_complete {
-            return;
-        }
-        let is_kept = rustix::fs::fstat(&place.handle)
-            .map_or(true, |stat| self.kept.contains(&Identity::of(&stat)));
-        if is_kept {
             return;
         }
         let path = place.folder.path.path();
