@@ -121,6 +121,9 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     }
     let Some(percent) = text.strip_suffix('%') else {
         return match parse_large_size(text) {
+            Ok(number) if text.ends_with(|last: char| last.is_ascii_digit()) => Err(format!(
+                "{number} has no unit (expected a percentage such as 5%, or a size such as 10GiB)"
+            )),
             Ok(0) => Err("nothing would be read".to_owned()),
             Ok(bytes) => Ok(Portion::Bytes(bytes)),
             Err(error) => Err(format!("{error}, or a percentage such as 5%")),
@@ -360,9 +363,21 @@ mod tests {
         ] {
             assert_eq!(parse_portion(text), Ok(expected), "{text}");
         }
-        for text in
-            ["", "%", "0%", "0", "101%", "-5%", "5.00001%", "1e1%", "five", "5 %", "99999999T"]
-        {
+        for text in [
+            "",
+            "%",
+            "0%",
+            "0",
+            "5",
+            "0G",
+            "101%",
+            "-5%",
+            "5.00001%",
+            "1e1%",
+            "five",
+            "5 %",
+            "99999999T",
+        ] {
             assert!(parse_portion(text).is_err(), "{text:?} was taken for a portion");
         }
     }

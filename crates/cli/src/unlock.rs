@@ -344,7 +344,8 @@ fn run_command(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
             "passphrase command {}: failed ({status})",
             escape::for_terminal(std::os::unix::ffi::OsStrExt::as_bytes(command))
         );
-        return Err(Failure::new(Exit::WrongKey, message).into());
+        let remedy = "the command must print the passphrase to standard output and end with 0";
+        return Err(Failure::new(Exit::WrongKey, message).with_remedy(remedy).into());
     }
     Ok(secret.transpose().with_context(context)?.unwrap_or_default())
 }

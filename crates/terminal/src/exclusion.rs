@@ -1,13 +1,14 @@
 //! The options that exclude files.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use cutpoint_backup::source::{self, FolderTag, WalkOptions};
 
 use crate::exit::Failure;
+use crate::report::Report;
 use crate::units::parse_large_size;
 
 /// The files that are excluded.
@@ -98,6 +99,25 @@ impl Exclusion {
             reads_ignore_files: !self.no_ignore_files,
             reads_git_ignore: self.git_ignore,
         })
+    }
+
+    /// Warns of patterns of --exclude and --iexclude that begin in the root folder without saying so,
+    /// with a name that the root folder does not have: other programs look for such a pattern in
+    /// every folder.
+    pub fn warn_of_idle_patterns(&self, report: &Report) {
+        let options = [("--exclude", &self.exclude), ("--iexclude", &self.iexclude)];
+        let patterns =
+            options.iter().flat_map(|(option, all)| all.iter().map(move |it| (option, it)));
+        for (option, pattern) in patterns {
+            let Some(name) = source::implied_root_name(pattern) else { continue };
+            if name.contains(['*', '?', '[', '{', '\\']) || Path::new("/").join(name).exists() {
+                continue;
+            }
+            report.warn(&format!(
+                "{option} {pattern}: matches nothing, because there is no /{name}; `**/{pattern}` \
+                 matches in every folder"
+            ));
+        }
     }
 }
 

@@ -103,7 +103,8 @@ pub fn failure(error: &Error, command: &str) -> Failure {
             let missing: Vec<_> = missing.iter().map(|text| one_of_group(text)).collect();
             format!("{}: missing", missing.join(" and "))
         }
-        ErrorKind::MissingSubcommand => format!("{command}: no command given"),
+        // A command with commands of its own prints its help instead.
+        ErrorKind::MissingSubcommand => "no command given".to_owned(),
         ErrorKind::ArgumentConflict => match words(error, ContextKind::PriorArg).as_slice() {
             [] => format!("{object}: cannot be used with other arguments"),
             others => {

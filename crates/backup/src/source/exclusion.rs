@@ -136,6 +136,14 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
     add_pattern(&mut pattern_builder(), pattern)
 }
 
+/// Returns the first name of a pattern that matches from the root folder on although it does not begin
+/// with a slash, or `None` for any other pattern.
+pub fn implied_root_name(pattern: &str) -> Option<&str> {
+    let (name, rest) = pattern.split_once('/')?;
+    let is_implied = !rest.is_empty() && !name.is_empty() && name != "**";
+    (is_implied && !name.starts_with(['!', '#'])).then_some(name)
+}
+
 /// Creates a builder of patterns that are relative to the root folder.
 pub(super) fn pattern_builder() -> GitignoreBuilder {
     let mut builder = GitignoreBuilder::new("/");

@@ -15,6 +15,7 @@ const SPECIAL: &[u8] = b"*?[]{},\\";
 /// except that a leading `!` or `#` is an ordinary character.
 #[derive(Clone, Debug)]
 pub struct PathPattern {
+    text: String,
     glob: Gitignore,
     /// The components with which every match begins.
     literal: Vec<Vec<u8>>,
@@ -40,7 +41,12 @@ impl PathPattern {
             return Err(format!("pattern {pattern:?} is empty"));
         }
         let (literal, is_literal) = literal_prefix(pattern);
-        Ok(PathPattern { glob, literal, is_literal })
+        Ok(PathPattern { text: pattern.to_owned(), glob, literal, is_literal })
+    }
+
+    /// Returns the pattern as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Returns `true` if the pattern matches `path`, which begins with `/`.

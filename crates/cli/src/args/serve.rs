@@ -43,7 +43,6 @@ Examples:
   cutpoint serve --webdav
       Open the second address in a file manager."
 )]
-#[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "the command is refused"))]
 pub(crate) struct Serve {
     /// Listen at this address and port [default: 127.0.0.1:0]
     ///

@@ -48,6 +48,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         return Err(failure.with_remedy("omit --host for the name of this machine").into());
     }
     let mut walk = args.exclusion.walk_options()?;
+    args.exclusion.warn_of_idle_patterns(report);
     let changed_blocks = args.changed_blocks.as_deref().map(changed_blocks::read).transpose()?;
     let mut session = open(args, global, report)?;
     exclude_own(&paths, global, &mut walk.exclude, report)?;

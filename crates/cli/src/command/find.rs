@@ -7,6 +7,7 @@ mod trees;
 mod version;
 
 use anyhow::Result;
+use cutpoint_backup::source::implied_root_name;
 use cutpoint_repository::{EntryKind, Snapshot, TicketId};
 
 use self::search::{Match, Search};
@@ -29,7 +30,8 @@ pub(crate) fn run(args: &Find, global: &Global, report: &Report) -> Result<Exit>
         }
     }
     let reader = session.reader(view.clone(), report)?;
-    let mut output = Output { report, snapshots: &snapshots, match_count: 0, paths: None };
+    let pattern = args.pattern.text();
+    let mut output = Output { report, pattern, snapshots: &snapshots, match_count: 0, paths: None };
     let roots: Vec<_> = snapshots.iter().map(|(_, snapshot)| &snapshot.root).collect();
     Search::new(&reader, args, report).run(&roots, |found| output.show(found))?;
     output.finish()?;
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &Find, global: &Global, report: &Report) -> Result<Exit>
 /// The output of the matches, in the order of their paths.
 struct Output<'a> {
     report: &'a Report,
+    pattern: &'a str,
     /// The snapshots that are searched, oldest first.
     snapshots: &'a [(TicketId, &'a Snapshot)],
     match_count: u64,
@@ -126,6 +129,12 @@ impl Output<'_> {
                 units::count(path_count, "path"),
             ),
         });
+        if path_count == 0 && implied_root_name(self.pattern).is_some() {
+            let shown = self.pattern;
+            report.note(&format!(
+                "`{shown}` is the same as `/{shown}`; `**/{shown}` matches in every folder."
+            ));
+        }
         Ok(())
     }
 }

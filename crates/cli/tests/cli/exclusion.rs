@@ -158,6 +158,18 @@ fn unusable_lines_of_ignore_files_are_named_and_skipped() {
     assert_eq!(run.text(), "", "nothing differs");
 }
 
+/// Other programs look for such a pattern in every folder.
+#[test]
+fn patterns_from_the_root_on_without_a_slash_are_reported_if_nothing_is_there() {
+    let sandbox = sandbox(&[("a/b", "")]);
+    let warning = "warning: --exclude a-/b: matches nothing, because there is no /a-; `**/a-/b`";
+    backup(&sandbox, &["--exclude", "a-/b"]).ended(0, &[warning]);
+    for pattern in ["/a-/b", "**/a-/b", "a-/", "tmp/x", "*-/b", "!a-/b"] {
+        let run = backup(&sandbox, &["--exclude", pattern]).ended(0, &[]);
+        assert!(!run.stderr.contains("warning"), "{pattern}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn patterns_that_can_match_nothing_are_errors_on_the_command_line() {
     let sandbox = sandbox(&[("a", "")]);

@@ -179,6 +179,12 @@ fn nothing_found_is_no_problem_and_wrong_arguments_are() {
     sandbox.backup("source");
     let nothing = sandbox.run(["find", "nothing"]).ended(0, &["Found nothing in 1 snapshot."]);
     assert!(nothing.stdout.is_empty(), "no line");
+    let hint = "`a/*` is the same as `/a/*`; `**/a/*` matches in every folder.";
+    sandbox.run(["find", "a/*"]).ended(0, &["Found nothing in 1 snapshot.", hint]);
+    for pattern in ["/a/*", "**/x", "a/"] {
+        let run = sandbox.run(["find", pattern]).ended(0, &["Found nothing"]);
+        assert!(!run.stderr.contains("is the same as"), "{pattern}: {}", run.stderr);
+    }
     for (arguments, text) in [
         (&["find", "[a"][..], "pattern [a: character class without ]"),
         (&["find", "a", "--size", "big"], "unknown unit \"big\""),

@@ -64,7 +64,7 @@ fn wrong_arguments_are_reported_like_other_failures() {
         assert_eq!(events[0]["exit_code"], 2, "{arguments:?}");
     }
     let none = sandbox.run(["--json"]).ended(2, &["cutpoint: no command given\n"]);
-    assert_eq!(none.events()[0]["message"], "cutpoint: no command given");
+    assert_eq!(none.events()[0]["message"], "no command given");
     let script = sandbox.run(["completions", "bash", "--json"]);
     assert_eq!(script.ended(2, &["has no --json"]).events().len(), 1, "no script");
 }
