@@ -35,8 +35,7 @@ impl Tables {
 
     /// Returns the value that a layer itself has for a block.
     pub(super) fn own(&self, id: BlockId) -> Result<Option<Seq>> {
-        let value = self.tree.get(&keys::map(id))?;
-        value.map(|value| decode(&value).ok_or_else(Tables::damaged)).transpose()
+        self.get(&keys::map(id), decode)
     }
 
     /// Returns the blocks of a layer itself, in order, with their values.

@@ -182,8 +182,7 @@ impl Tables {
     ///
     /// Fails if the tables cannot be read.
     pub(crate) fn stored(&self, seq: Seq) -> Result<Option<Stored>> {
-        let value = self.tree.get(&keys::stored(seq))?;
-        value.map(|value| Stored::decode(&value).ok_or_else(Tables::damaged)).transpose()
+        self.get(&keys::stored(seq), Stored::decode)
     }
 
     /// Returns all stored blocks, by rising number.
@@ -222,10 +221,20 @@ impl Tables {
         Error::new(Kind::Corrupt, "tables", "an entry has a value that it never has")
     }
 
+    /// Returns the value of a key, of which `decode` returns `None` for bytes that are none.
+    fn get<T>(&self, key: &Key, decode: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
+        let value = self.tree.get(key, decode)?;
+        value.map(|value| value.ok_or_else(Tables::damaged)).transpose()
+    }
+
+    /// Returns `true` if there is an entry of a key.
+    fn has(&self, key: &Key) -> Result<bool> {
+        self.tree.get(key, |_| ()).map(|found| found.is_some())
+    }
+
     /// Returns the stored block to which a key leads.
     fn seq_at(&self, key: &Key) -> Result<Option<Seq>> {
-        let value = self.tree.get(key)?;
-        value.map(|value| Cursor(&value).varint().ok_or_else(Tables::damaged)).transpose()
+        self.get(key, |value| Cursor(value).varint())
     }
 
     fn put_seq(&mut self, key: Key, seq: Seq) {
@@ -256,7 +265,7 @@ impl Tables {
         if is_indexed {
             let key = keys::fingerprint(&fingerprint);
             // One of a block that was found damaged may be there.
-            let is_new = self.tree.get(&key)?.is_none();
+            let is_new = !self.has(&key)?;
             adjust(&mut self.totals.fingerprint_count, u64::from(is_new), true);
             self.put_seq(key, record.seq);
         }

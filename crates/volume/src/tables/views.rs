@@ -40,8 +40,7 @@ impl Tables {
     ///
     /// Fails if the tables cannot be read.
     pub(crate) fn edge(&self, side: Side, key: &EdgeKey) -> Result<Option<EdgeEntry>> {
-        let value = self.tree.get(&keys::edge(side, key))?;
-        value.map(|value| EdgeEntry::decode(&value).ok_or_else(Tables::damaged)).transpose()
+        self.get(&keys::edge(side, key), EdgeEntry::decode)
     }
 
     /// Returns the full block of a feature.
@@ -72,7 +71,7 @@ impl Tables {
         }
         for (index, feature) in features.into_iter().flatten().enumerate() {
             let key = keys::feature(index, *feature);
-            let is_there = self.tree.get(&key)?.is_some();
+            let is_there = self.has(&key)?;
             adjust(&mut self.totals.feature_count, u64::from(!is_there), true);
             self.put_seq(key, seq);
         }

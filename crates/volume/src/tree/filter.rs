@@ -30,23 +30,22 @@ impl Filter {
     }
 
     pub(crate) fn insert(&mut self, key: &Key) {
-        if let Some((start, bits)) = self.place(key) {
+        if let Some((start, bits)) = self.place(key.filter_hash()) {
             for bit in bits {
                 self.0[start + bit / 8] |= 1 << (bit % 8);
             }
         }
     }
 
-    /// Returns `false` if the key is not in the set.
-    pub(crate) fn may_have(&self, key: &Key) -> bool {
-        self.place(key).is_none_or(|(start, mut bits)| {
+    /// Returns `false` if the key with this hash is not in the set.
+    pub(crate) fn may_have(&self, filter_hash: u64) -> bool {
+        self.place(filter_hash).is_none_or(|(start, mut bits)| {
             bits.all(|bit| self.0[start + bit / 8] & 1 << (bit % 8) != 0)
         })
     }
 
-    /// Returns the offset of the block of a key, and its bits in the block.
-    fn place(&self, key: &Key) -> Option<(usize, impl Iterator<Item = usize> + use<>)> {
-        let hash = key.filter_hash();
+    /// Returns the offset of the block of the key with this hash, and its bits in the block.
+    fn place(&self, hash: u64) -> Option<(usize, impl Iterator<Item = usize> + use<>)> {
         let block_count = (self.0.len() / BLOCK) as u64;
         // The upper bits choose the block, the lower ones the bits in it.
         let block = (hash >> 36).checked_rem(block_count)?;

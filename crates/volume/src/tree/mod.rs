@@ -48,20 +48,21 @@ impl Tree {
         Tree { core, active: MemoryMap::default(), frozen: None, runs }
     }
 
-    /// Returns the value of a key.
+    /// Returns what `decode` makes of the value of a key.
     ///
     /// # Errors
     ///
     /// Fails if a run cannot be read or is damaged.
-    pub(crate) fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get<T>(&self, key: &Key, decode: impl Fn(&[u8]) -> T) -> Result<Option<T>> {
         for map in std::iter::once(&self.active).chain(self.frozen.as_deref()) {
             if let Some(change) = map.get(key) {
-                return Ok(change.map(<[u8]>::to_vec));
+                return Ok(change.map(decode));
             }
         }
+        let filter_hash = key.filter_hash();
         let mut found = None;
         for run in &self.runs {
-            if let Some(change) = run.get(&self.core, key)? {
+            if let Some(change) = run.get(&self.core, key, filter_hash, &decode)? {
                 found = Some(change);
                 if rules::newest_counts() {
                     break;

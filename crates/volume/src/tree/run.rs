@@ -10,9 +10,6 @@ use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::format::run::{PAGE_SIZE, RunMeta};
 
-/// A change of a key: `Some(None)` if it was deleted, `None` if it was not changed.
-pub(crate) type Change = Option<Option<Vec<u8>>>;
-
 /// A sorted file of changes, whose fences and filter are in memory.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -95,20 +92,27 @@ impl Run {
         count * PAGE_SIZE as u64
     }
 
-    /// Returns the change of a key.
+    /// Returns what `decode` makes of the value of a key whose hash is `filter_hash`: `Some(None)` if the
+    /// key was deleted, `None` if it was not changed.
     ///
     /// # Errors
     ///
     /// Fails if the page of the key cannot be read.
-    pub(crate) fn get(&self, core: &Core, key: &Key) -> Result<Change> {
+    pub(crate) fn get<T>(
+        &self,
+        core: &Core,
+        key: &Key,
+        filter_hash: u64,
+        decode: impl Fn(&[u8]) -> T,
+    ) -> Result<Option<Option<T>>> {
         let is_in_filter = self.meta.has_all_keys_in_filter || is_hashed(key);
-        if is_in_filter && !self.filter.may_have(key) {
+        if is_in_filter && !self.filter.may_have(filter_hash) {
             return Ok(None);
         }
         for index in self.fences.pages_of(key) {
             let page = self.page(core, index)?;
             if let Some(value) = page::find(&page[CHECKSUM_SIZE..], key) {
-                return Ok(Some(value.map(<[u8]>::to_vec)));
+                return Ok(Some(value.map(decode)));
             }
         }
         Ok(None)

@@ -86,7 +86,7 @@ impl Pair {
     fn compare(&self, key_count: usize) {
         for number in 0..key_count as u64 + 20 {
             let key = key(number);
-            let found = self.tree.get(&key).expect("read");
+            let found = self.tree.get(&key, <[u8]>::to_vec).expect("read");
             assert_eq!(found.as_ref(), self.map.get(&key), "{key:?}");
         }
         let ends = [Key::new(&[&[0]]), key(77), key(300), Key::new(&[&[255]])];
@@ -194,7 +194,7 @@ fn two_damaged_pages_of_a_group_are_an_error() {
     let run = Arc::new(Run::open(&core, meta).expect("fences and filter are whole"));
     let tree = Tree::new(core, vec![run]);
     let first = *pair.map.keys().next().expect("a key");
-    assert_eq!(tree.get(&first).expect_err("damaged").kind(), crate::Kind::Corrupt);
+    assert_eq!(tree.get(&first, <[u8]>::to_vec).expect_err("damaged").kind(), crate::Kind::Corrupt);
     let all = tree.range(Key::new(&[&[0]]), Key::new(&[&[255]]));
     assert!(all.take(100_000).any(|entry| entry.is_err()), "no key is left out without an error");
 }
