@@ -2,14 +2,15 @@
 """Volumes beside a plain file and other systems that deduplicate, in one run, and the page of the figures.
 
     cargo build --release -p cutpoint --bin cutpoint
+    cargo build --release -p cutpoint-volume --example plain_file
     research/bench/volume.py run --program target/release/cutpoint --work /dev/shm     # as root
     research/bench/volume.py page                                                      # writes the page again
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
-served by `cutpoint volume serve`, all others by nbdkit's plugins for files, because the server of volumes serves no
-plain files: the plain file itself, a file on ZFS with deduplication (zfs-fuse), and 64 files on XFS that duperemove
-deduplicates after the filling and after the overwriting, in the first round only; within a file it finds nothing. A
-missing peer is named and left out. For each contender and round:
+served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate). All
+others are served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse),
+and 64 files on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only;
+within a file it finds nothing. A missing peer is named and left out. For each contender and round:
 
   fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
@@ -63,6 +64,7 @@ SIZES = {"K": 10, "M": 20, "G": 30}
 # Contenders: name, kind, size of blocks, mode of a volume.
 CONTENDERS = {
     "plain file": ("plain", 4096, ""),
+    "plain file, nbdkit": ("nbdkit", 4096, ""),
     "off 4k": ("volume", 4096, "off"),
     "exact 4k": ("volume", 4096, "exact"),
     "exact 64k": ("volume", 65536, "exact"),
@@ -146,11 +148,24 @@ class Contender:
         self.size, self.folder, self.stack = args.size, folder, stack
         getattr(self, f"start_{self.kind}")(args)
 
-    def start_plain(self, _args) -> None:
-        self.file = self.folder / "file"
+    def create_file(self, folder: Path) -> Path:
+        self.file = folder / "file"
         with self.file.open("wb") as file:
             file.truncate(self.size)
-        self.served = nbdkit([self.file], self.folder, self.stack)
+        return self.file
+
+    def start_plain(self, args) -> None:
+        program = args.program.resolve().parent / "examples/plain_file"
+        if not program.exists():
+            raise DiskError(f"needs {program} (cargo build --release -p cutpoint-volume --example plain_file)")
+        socket = self.folder / "nbd.socket"
+        server = Process([program, self.create_file(self.folder), socket])
+        self.stack.callback(server.end)
+        wait_until(socket.exists, "plain_file")
+        self.served = Server(f"nbd+unix:///?socket={socket}", [server])
+
+    def start_nbdkit(self, _args) -> None:
+        self.served = nbdkit([self.create_file(self.folder)], self.folder, self.stack)
 
     def start_volume(self, args) -> None:
         self.volume = Volume(args.program.resolve(), self.folder / "volume")
@@ -182,10 +197,7 @@ class Contender:
         self.stack.callback(self.destroy_pool, mount)
         for setting in ("dedup=on", f"recordsize={self.block}", "atime=off", "compression=off"):
             call(["zfs", "set", setting, self.pool])
-        self.file = mount / "file"
-        with self.file.open("wb") as file:
-            file.truncate(self.size)
-        self.served = nbdkit([self.file], self.folder, self.stack)
+        self.served = nbdkit([self.create_file(mount)], self.folder, self.stack)
         self.served.processes.append(process)
 
     def destroy_pool(self, mount: Path) -> None:
@@ -239,7 +251,7 @@ class Contender:
             ratio = float(re.search(r"dedupratio\s+([\d.]+)x", text).group(1))
             number, unit = re.search(r"allocated\s+([\d.]+)([KMGT]?)", text).groups()
             return {"ratio": ratio, "physical_bytes": float(number) * 1024 ** " KMGT".index(unit or " ")}
-        if self.kind == "plain":
+        if self.kind in ("plain", "nbdkit"):
             return {"ratio": 1.0, "physical_bytes": self.file.stat().st_blocks * 512}
         # A volume tells its sizes once it is no longer served.
         self.volume.stop()
@@ -423,25 +435,29 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
+def shares(figures: Figures, name: str, plain: str, jobs: list[tuple]) -> dict[tuple, float]:
+    """Returns the speeds of jobs as shares of those of a plain file."""
+    found = {job: (figures.speed(name, "before", job), figures.speed(plain, "before", job)) for job in jobs}
+    return {job: ours / theirs for job, (ours, theirs) in found.items() if ours and theirs}
+
+
 def goals(figures: Figures, names: list[str]) -> str:
     """Returns the table of goals, with what was reached."""
     rows = []
     jobs = [job for job in JOBS if job[0] in ("read", "write")]
     for name in names:
         goal = next((share for word, share in GOALS.items() if name.startswith(word)), None)
-        shares = {}
-        for job in jobs:
-            ours, plain = figures.speed(name, "before", job), figures.speed("plain file", "before", job)
-            if goal and ours and plain:
-                shares[job] = ours / plain
         for pattern in ("read", "write"):
-            of = {job: share for job, share in shares.items() if job[0] == pattern}
-            if of:
-                worst = min(of, key=of.get)
-                place = f"{worst[1]}, depth {worst[2]}"
-                reached = "yes" if of[worst] >= goal else "no"
-                words = [f"{name}: {WORDS[pattern]}, share of the plain file, the worst of four ({place})"]
-                rows.append([*words, number(goal, 2), number(of[worst], 2), reached])
+            of = shares(figures, name, "plain file", [job for job in jobs if job[0] == pattern])
+            if not goal or not of:
+                continue
+            worst = min(of, key=of.get)
+            place = f"{worst[1]}, depth {worst[2]}"
+            reached = "yes" if of[worst] >= goal else "no"
+            words = f"{name}: {WORDS[pattern]}, share of the plain file, the worst of four ({place})"
+            by_nbdkit = shares(figures, name, "plain file, nbdkit", list(of)).values()
+            cells = [number(goal, 2), number(of[worst], 2), number(min(by_nbdkit, default=None), 2)]
+            rows.append([words, *cells, reached])
     for name in names:
         for row in figures.of(name, phase="recovery"):
             if "start_s" not in row:
@@ -449,8 +465,8 @@ def goals(figures: Figures, names: list[str]) -> str:
             gb = row["physical_bytes"] / 1e9
             reached = "yes" if row["start_s"] < RECOVERY_GOAL_S else "no"
             title = f"{name}: start after a kill at {gb:.1f} GB physical, s"
-            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), reached])
-    return table(["goal", "at least or at most", "measured", "reached"], rows)
+            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), "", reached])
+    return table(["goal", "at least or at most", "measured", "of nbdkit's plain file", "reached"], rows)
 
 
 def write_page(records: Records, args) -> None:
@@ -476,9 +492,9 @@ def write_page(records: Records, args) -> None:
             ],
         ),
         f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
-        "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, all others by "
-        "nbdkit's plugins for files, because the server of volumes serves no plain files. The client is the same "
-        "everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not "
+        "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file "
+        "by the same server, all others by nbdkit's plugins for files. The client is the same everywhere. CPU time is "
+        "that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not "
         "counted. All of them read through the kernel's page cache. `research/bench/volume.py` has the method.\n",
     ]
     if lines := goals(figures, names):

@@ -51,7 +51,8 @@ impl Error {
     }
 
     /// Creates the error of an operation on a file, whose class follows from `source`.
-    pub(crate) fn io(object: impl Into<String>, problem: &str, source: io::Error) -> Error {
+    #[must_use]
+    pub fn io(object: impl Into<String>, problem: &str, source: io::Error) -> Error {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded

@@ -1,6 +1,7 @@
 //! Reads of stored blocks: payloads are decrypted, decompressed, combined with reference blocks, and
 //! verified.
 
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 use crate::codec::{compress, delta};
@@ -93,6 +94,9 @@ impl Core {
         &self,
         blocks: &mut [FullBlock<'_>],
     ) -> std::result::Result<(), (Seq, Error)> {
+        if self.read_plain_neighbours(blocks) {
+            return Ok(());
+        }
         if let [first, .., last] = &*blocks {
             let start = first.stored.payload_offset();
             let end = last.stored.payload_offset() + u64::from(last.stored.payload_len);
@@ -111,6 +115,35 @@ impl Core {
             self.read_content(stored, buffer).map_err(|error| (*seq, error))?;
         }
         Ok(())
+    }
+
+    /// Reads full blocks that lie behind each other in a segment, each to its place, if they are stored as
+    /// they are. Returns `false` if they are not, or cannot be read at once.
+    fn read_plain_neighbours(&self, blocks: &mut [FullBlock<'_>]) -> bool {
+        let is_plain = |block: &FullBlock<'_>| self.is_plain(&block.stored, block.buffer.len());
+        let [first, _, ..] = &*blocks else { return false };
+        if !blocks.iter().all(is_plain) {
+            return false;
+        }
+        let (place, start) = (first.stored.place, first.stored.payload_offset());
+        let header_len = |block: &FullBlock<'_>| block.stored.header_len();
+        let mut headers = vec![0; blocks.iter().skip(1).map(header_len).sum()];
+        let mut headers = headers.as_mut_slice();
+        let mut parts = Vec::with_capacity(2 * blocks.len());
+        for (index, block) in blocks.iter_mut().enumerate() {
+            if index > 0 {
+                let header = headers.split_off_mut(..header_len(block)).expect("counted above");
+                parts.push(IoSliceMut::new(header));
+            }
+            parts.push(IoSliceMut::new(&mut *block.buffer));
+        }
+        self.folder.read_parts_at(&names::segment(place.segment), start, &mut parts).is_ok()
+    }
+
+    /// Returns `true` if a stored block of `len` bytes is in the log as it is.
+    fn is_plain(&self, stored: &Stored, len: usize) -> bool {
+        let is_clear = self.cipher.is_none() && stored.encoding == Encoding::Plain;
+        is_clear && stored.payload_len as usize == len
     }
 
     /// Reads a burst or a delta.
@@ -169,8 +202,7 @@ impl Core {
 
     /// Reads the payload of a stored block and decodes it.
     fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
-        let is_plain = self.cipher.is_none() && stored.encoding == Encoding::Plain;
-        if is_plain && stored.payload_len as usize == content.len() {
+        if self.is_plain(stored, content.len()) {
             return self.read_into(stored, content);
         }
         let mut payload = self.read_payload(stored)?;

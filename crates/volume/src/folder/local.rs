@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, IoSliceMut, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,6 +114,28 @@ impl Folder for LocalFolder {
 
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file(name)?.read_exact_at(buffer, offset)
+    }
+
+    fn read_parts_at(
+        &self,
+        name: &str,
+        mut offset: u64,
+        mut parts: &mut [IoSliceMut<'_>],
+    ) -> io::Result<()> {
+        let file = self.file(name)?;
+        // Buffers without bytes are passed over.
+        IoSliceMut::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            let count = match rustix::io::preadv(&*file, parts, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => count,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            offset += count as u64;
+            IoSliceMut::advance_slices(&mut parts, count);
+        }
+        Ok(())
     }
 
     fn size(&self, name: &str) -> io::Result<u64> {

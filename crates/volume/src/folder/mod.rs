@@ -4,7 +4,7 @@ mod faulty;
 mod local;
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, IoSliceMut};
 
 pub use faulty::{FaultyFolder, Kept, Survival};
 pub use local::{Access, LocalFolder};
@@ -43,6 +43,24 @@ pub trait Folder: Debug + Send + Sync {
     ///
     /// Fails with `UnexpectedEof` if the file has fewer bytes, and if it cannot be read.
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Fills buffers one behind the other with the bytes of a file from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Folder::read_at`].
+    fn read_parts_at(
+        &self,
+        name: &str,
+        mut offset: u64,
+        parts: &mut [IoSliceMut<'_>],
+    ) -> io::Result<()> {
+        for part in parts {
+            self.read_at(name, offset, part)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
 
     /// Returns the length of a file in bytes.
     ///

@@ -59,7 +59,7 @@ mod bit {
 impl Stored {
     /// Returns the number of bytes of the record with the payload in the log.
     pub(crate) fn log_len(&self) -> u64 {
-        self.header_len() + u64::from(self.payload_len).next_multiple_of(UNIT as u64)
+        self.header_len() as u64 + u64::from(self.payload_len).next_multiple_of(UNIT as u64)
     }
 
     /// Returns the number of bytes without header, in whole sectors, as the paper counts.
@@ -69,11 +69,12 @@ impl Stored {
 
     /// Returns the offset of the payload in its segment.
     pub(crate) fn payload_offset(&self) -> u64 {
-        u64::from(self.place.offset) + self.header_len()
+        u64::from(self.place.offset) + self.header_len() as u64
     }
 
-    fn header_len(&self) -> u64 {
-        (if self.has_long_header { LONG_HEADER } else { UNIT }) as u64
+    /// Returns the length of the header of the record.
+    pub(crate) fn header_len(&self) -> usize {
+        if self.has_long_header { LONG_HEADER } else { UNIT }
     }
 
     /// Returns the stored blocks that this one needs, each once.

@@ -1,0 +1,92 @@
+//! Serves a file as a disk by the server of volumes, as it is: what a volume is compared with, and how
+//! another device is served. The process runs until it is killed.
+//!
+//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET`
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cutpoint_volume::nbd::{Address, Exports, Server};
+use cutpoint_volume::{Device, Error, Extent, Result};
+
+/// A file of a fixed size.
+#[derive(Debug)]
+struct PlainFile {
+    file: File,
+    size: u64,
+}
+
+impl Device for PlainFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn preferred_size(&self) -> u32 {
+        4096
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let read = self.file.read_exact_at(buffer, offset);
+        read.map_err(|error| Error::io("file", "cannot be read", error))
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all_at(bytes, offset);
+        written.map_err(|error| Error::io("file", "cannot be written", error))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("file", "cannot be synced", error))
+    }
+
+    /// Frees nothing, as a server may.
+    fn trim(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        let zeros = vec![0; 1 << 16];
+        let end = offset + len;
+        for at in (offset..end).step_by(zeros.len()) {
+            let count = (end - at).min(zeros.len() as u64);
+            self.write(at, &zeros[..usize::try_from(count).expect("at most 64 KiB")])?;
+        }
+        Ok(())
+    }
+
+    fn extents(&self, _offset: u64, len: u64, _count_max: usize) -> Result<Vec<Extent>> {
+        Ok(vec![Extent { len, is_zero: false }])
+    }
+}
+
+/// The file, by any name.
+#[derive(Debug)]
+struct OneFile(Arc<PlainFile>);
+
+impl Exports for OneFile {
+    fn names(&self) -> Vec<String> {
+        vec![String::new()]
+    }
+
+    fn open(&self, _name: &str) -> Option<Arc<dyn Device>> {
+        Some(Arc::clone(&self.0) as Arc<dyn Device>)
+    }
+}
+
+fn main() -> std::io::Result<()> {
+    let words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let [file, socket] = words.as_slice() else {
+        eprintln!("usage: plain_file FILE SOCKET");
+        std::process::exit(2);
+    };
+    let file = File::options().read(true).write(true).open(file)?;
+    let size = file.metadata()?.len();
+    let exports = OneFile(Arc::new(PlainFile { file, size }));
+    Server::listen(&Address::Unix(socket.clone()), None)?.run(&exports, &|| false)
+}
