@@ -13,7 +13,10 @@ use crate::format::segment::Segment;
 use crate::repo::repository::Repository;
 
 /// Number of stored bytes after which an index segment is due (W4).
-const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+const SEGMENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The same for the first segment of a writer. Each further one is due after twice as many, up to the
+/// maximum, so that little is stored again after a crash early in a run.
+const SEGMENT_BYTES_FIRST: u64 = 32 * 1024 * 1024;
 /// Number of hints after which an index segment is due, even with fewer bytes, because the chunks
 /// of its containers are kept in memory until then.
 const SEGMENT_HINTS: usize = 512 * 1024;
@@ -75,7 +78,9 @@ impl SegmentWriter {
 
     /// Returns the reason for a segment now, if there is one.
     pub(super) fn due(&self, now_ns: u64) -> Option<Due> {
-        if self.pending_bytes >= SEGMENT_BYTES || self.pending.hints.len() >= SEGMENT_HINTS {
+        if self.pending_bytes >= segment_bytes(self.next)
+            || self.pending.hints.len() >= SEGMENT_HINTS
+        {
             Some(Due::Size)
         } else {
             let is_old = now_ns.saturating_sub(self.published_ns) >= SEGMENT_NS;
@@ -127,6 +132,13 @@ impl SegmentWriter {
     }
 }
 
+/// Returns the number of stored bytes after which segment `count` is due.
+fn segment_bytes(count: u32) -> u64 {
+    let doubled =
+        1_u64.checked_shl(count).and_then(|factor| SEGMENT_BYTES_FIRST.checked_mul(factor));
+    doubled.map_or(SEGMENT_BYTES_MAX, |bytes| bytes.min(SEGMENT_BYTES_MAX))
+}
+
 /// Sorts and seals an index segment.
 ///
 /// # Errors
@@ -140,4 +152,15 @@ pub(super) fn seal_segment(
     segment.hints.sort_unstable();
     let salt = repository.salt()?;
     Ok(seal_object(repository.keys(), ObjectName::Segment(name), salt, &segment.encode()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_due_after_twice_as_many_bytes_each_up_to_the_maximum() {
+        let mebibytes = [0, 1, 2, 3, 4, 40, 64, u32::MAX].map(|count| segment_bytes(count) >> 20);
+        assert_eq!(mebibytes, [32, 64, 128, 256, 256, 256, 256, 256]);
+    }
 }
