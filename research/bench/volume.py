@@ -7,10 +7,11 @@
     research/bench/volume.py page                                                      # writes the page again
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
-served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate). All
-others are served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse),
-and 64 files on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only;
-within a file it finds nothing. A missing peer is named and left out. For each contender and round:
+served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate), as it
+is, and with a hash of every block of 4 or 64 KiB that is read or written, which every volume takes. All others are
+served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse), and 64 files
+on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only; within a file
+it finds nothing. A missing peer is named and left out. For each contender and round:
 
   fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
@@ -64,6 +65,8 @@ SIZES = {"K": 10, "M": 20, "G": 30}
 # Contenders: name, kind, size of blocks, mode of a volume.
 CONTENDERS = {
     "plain file": ("plain", 4096, ""),
+    "plain file, hashes of 4k": ("hashed", 4096, ""),
+    "plain file, hashes of 64k": ("hashed", 65536, ""),
     "plain file, nbdkit": ("nbdkit", 4096, ""),
     "off 4k": ("volume", 4096, "off"),
     "exact 4k": ("volume", 4096, "exact"),
@@ -159,10 +162,13 @@ class Contender:
         if not program.exists():
             raise DiskError(f"needs {program} (cargo build --release -p cutpoint-volume --example plain_file)")
         socket = self.folder / "nbd.socket"
-        server = Process([program, self.create_file(self.folder), socket])
+        hashed = [str(self.block)] if self.kind == "hashed" else []
+        server = Process([program, self.create_file(self.folder), socket, *hashed])
         self.stack.callback(server.end)
         wait_until(socket.exists, "plain_file")
         self.served = Server(f"nbd+unix:///?socket={socket}", [server])
+
+    start_hashed = start_plain
 
     def start_nbdkit(self, _args) -> None:
         self.served = nbdkit([self.create_file(self.folder)], self.folder, self.stack)
@@ -251,7 +257,7 @@ class Contender:
             ratio = float(re.search(r"dedupratio\s+([\d.]+)x", text).group(1))
             number, unit = re.search(r"allocated\s+([\d.]+)([KMGT]?)", text).groups()
             return {"ratio": ratio, "physical_bytes": float(number) * 1024 ** " KMGT".index(unit or " ")}
-        if self.kind in ("plain", "nbdkit"):
+        if self.kind in ("plain", "hashed", "nbdkit"):
             return {"ratio": 1.0, "physical_bytes": self.file.stat().st_blocks * 512}
         # A volume tells its sizes once it is no longer served.
         self.volume.stop()
@@ -455,9 +461,11 @@ def goals(figures: Figures, names: list[str]) -> str:
             place = f"{worst[1]}, depth {worst[2]}"
             reached = "yes" if of[worst] >= goal else "no"
             words = f"{name}: {WORDS[pattern]}, share of the plain file, the worst of four ({place})"
+            hashed = f"plain file, hashes of {name.split()[-1]}"
+            bound = shares(figures, hashed, "plain file", [worst]).get(worst)
             by_nbdkit = shares(figures, name, "plain file, nbdkit", list(of)).values()
-            cells = [number(goal, 2), number(of[worst], 2), number(min(by_nbdkit, default=None), 2)]
-            rows.append([words, *cells, reached])
+            cells = [goal, of[worst], bound, min(by_nbdkit, default=None)]
+            rows.append([words, *(number(cell, 2) for cell in cells), reached])
     for name in names:
         for row in figures.of(name, phase="recovery"):
             if "start_s" not in row:
@@ -465,8 +473,9 @@ def goals(figures: Figures, names: list[str]) -> str:
             gb = row["physical_bytes"] / 1e9
             reached = "yes" if row["start_s"] < RECOVERY_GOAL_S else "no"
             title = f"{name}: start after a kill at {gb:.1f} GB physical, s"
-            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), "", reached])
-    return table(["goal", "at least or at most", "measured", "of nbdkit's plain file", "reached"], rows)
+            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), "", "", reached])
+    head = ["goal", "at least or at most", "measured", "with hashes alone", "beside nbdkit's plain file", "reached"]
+    return table(head, rows)
 
 
 def write_page(records: Records, args) -> None:
@@ -493,9 +502,10 @@ def write_page(records: Records, args) -> None:
         ),
         f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
         "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file "
-        "by the same server, all others by nbdkit's plugins for files. The client is the same everywhere. CPU time is "
-        "that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not "
-        "counted. All of them read through the kernel's page cache. `research/bench/volume.py` has the method.\n",
+        "by the same server, as it is and with a hash of each block, all others by nbdkit's plugins for files. The "
+        "client is the same everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and "
+        "the kernel are not counted. All of them read through the kernel's page cache. `research/bench/volume.py` has "
+        "the method.\n",
     ]
     if lines := goals(figures, names):
         parts += ["## Goals\n", lines]

@@ -1,13 +1,16 @@
 //! Serves a file as a disk by the server of volumes, as it is: what a volume is compared with, and how
-//! another device is served. The process runs until it is killed.
+//! another device is served. With BLOCK_SIZE, each block that is read or written is hashed as a volume
+//! does it, and nothing is done with the hash: the time that every volume takes. The process runs until
+//! it is killed.
 //!
-//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET`
+//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET [BLOCK_SIZE]`
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cutpoint_fingerprint::Blake3;
 use cutpoint_volume::nbd::{Address, Exports, Server};
 use cutpoint_volume::{Device, Error, Extent, Result};
 
@@ -16,6 +19,20 @@ use cutpoint_volume::{Device, Error, Extent, Result};
 struct PlainFile {
     file: File,
     size: u64,
+    /// The size of the blocks to hash in bytes, if any are.
+    block_size: Option<usize>,
+    hash: Blake3,
+}
+
+impl PlainFile {
+    /// Hashes the blocks of a request.
+    fn hash(&self, bytes: &[u8]) {
+        if let Some(block_size) = self.block_size {
+            let mut digests = Vec::new();
+            self.hash.digests(&bytes.chunks(block_size).collect::<Vec<_>>(), &mut digests);
+            std::hint::black_box(digests);
+        }
+    }
 }
 
 impl Device for PlainFile {
@@ -33,10 +50,13 @@ impl Device for PlainFile {
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let read = self.file.read_exact_at(buffer, offset);
-        read.map_err(|error| Error::io("file", "cannot be read", error))
+        read.map_err(|error| Error::io("file", "cannot be read", error))?;
+        self.hash(buffer);
+        Ok(())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.hash(bytes);
         let written = self.file.write_all_at(bytes, offset);
         written.map_err(|error| Error::io("file", "cannot be written", error))
     }
@@ -81,12 +101,22 @@ impl Exports for OneFile {
 
 fn main() -> std::io::Result<()> {
     let words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [file, socket] = words.as_slice() else {
-        eprintln!("usage: plain_file FILE SOCKET");
+    let usage = || -> ! {
+        eprintln!("usage: plain_file FILE SOCKET [BLOCK_SIZE]");
         std::process::exit(2);
+    };
+    let [file, socket, rest @ ..] = words.as_slice() else { usage() };
+    let block_size = match rest {
+        [] => None,
+        [size] => match size.to_str().and_then(|size| size.parse().ok()) {
+            Some(size) if size > 0 => Some(size),
+            _ => usage(),
+        },
+        _ => usage(),
     };
     let file = File::options().read(true).write(true).open(file)?;
     let size = file.metadata()?.len();
-    let exports = OneFile(Arc::new(PlainFile { file, size }));
+    let hash = Blake3::keyed(&[7; 32]);
+    let exports = OneFile(Arc::new(PlainFile { file, size, block_size, hash }));
     Server::listen(&Address::Unix(socket.clone()), None)?.run(&exports, &|| false)
 }
