@@ -164,6 +164,8 @@ pub(crate) enum Summary<'a> {
         verified_file_count: u64,
         verified_bytes: u64,
         unchanged_count: u64,
+        /// The number of existing entries whose content stayed, and whose metadata changed.
+        metadata_changed_count: u64,
         /// The number of requests for regions. `fetched_bytes` is the number of bytes they fetched.
         request_count: u64,
         fetched_bytes: u64,

@@ -6,6 +6,7 @@ use cutpoint_repository::{Entry, EntryKind};
 
 use super::failure::Failure;
 use super::links::{FirstName, LinkOwner};
+use super::metadata;
 use super::place::{Occupant, Place};
 use super::restore_state::{RestoreState, count};
 use crate::source::folder::Identity;
@@ -19,7 +20,7 @@ pub(super) fn occupant(
     Ok(place.occupant(entry, state.options.overwrite)?)
 }
 
-/// Counts an entry that stays as it is.
+/// Counts an entry whose content stays as it is, and sets its metadata where they differ.
 pub(super) fn unchanged(
     state: &RestoreState<'_>,
     place: Place,
@@ -32,7 +33,14 @@ pub(super) fn unchanged(
     if names == 1 {
         place.folder.restored.insert(identity);
     }
-    count(&state.counts.unchanged_entries, 1);
+    if metadata::differs(&state.owners, &place.handle, entry) {
+        metadata::set_named(&state.owners, &place.handle, entry, true, &mut |message| {
+            state.warn(&place.path(entry), &message);
+        });
+        count(&state.counts.adjusted_entries, 1);
+    } else {
+        count(&state.counts.unchanged_entries, 1);
+    }
     if entry.kind == EntryKind::File {
         state.monitor.progress(1, entry.size);
     }

@@ -6,11 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use cutpoint_repository::{Entry, EntryKind, Time};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::io::Errno;
 
 use super::options::RestoreOptions;
 use super::owner_map::OwnerMap;
 use crate::platform::{self, Xattrs, permissions};
-use crate::source::folder::Handle;
+use crate::source::folder::{self, Handle};
 use crate::source::{OwnerIds, kind};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
@@ -115,7 +116,7 @@ pub(super) fn set_open(
     warn_of("time", result, warn);
 }
 
-/// Sets all metadata of the symbolic link, device, pipe or socket `entry.name` in `folder`.
+/// Sets all metadata of `entry.name` in `folder`, which is no folder.
 /// Failures are reported to `warn`.
 pub(super) fn set_named(
     owners: &Owners,
@@ -145,6 +146,43 @@ pub(super) fn set_named(
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let result = rustix::fs::utimensat(folder, name, &times(entry), flags);
     warn_of("time", result.map_err(io::Error::from), warn);
+}
+
+/// Returns `true` if the existing entry `entry.name` in `folder`, whose content is that of `entry`, has
+/// another owner, other permissions or other extended attributes than `entry`. Attributes that are not
+/// those of `entry` count only if they are ACLs.
+pub(super) fn differs(owners: &Owners, folder: &Handle, entry: &Entry) -> bool {
+    let Ok(stat) = folder::stat(folder, &entry.name) else { return false };
+    if kind(&stat) != Some(entry.kind) {
+        return false;
+    }
+    let has_owner = !owners.are_set
+        || owners.of(entry).map_or(true, |(user, group)| {
+            (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw())
+        });
+    // A symbolic link has no permissions.
+    let has_mode = entry.kind == EntryKind::Symlink || {
+        let mode = permitted_mode(owners, entry, || Ok(stat), &mut |_| {});
+        Mode::from_raw_mode(stat.st_mode) == permissions(mode)
+    };
+    !has_owner || !has_mode || xattrs_differ(owners, folder, entry)
+}
+
+fn xattrs_differ(owners: &Owners, folder: &Handle, entry: &Entry) -> bool {
+    let xattrs = Xattrs::of_name(folder.as_fd(), &entry.name);
+    let differs = |(name, value): &(Vec<u8>, Vec<u8>)| {
+        let is_set = owners.has_privileges || name != CAPABILITY;
+        // A longer value does not fit.
+        let mut buffer = vec![0; value.len().max(1)];
+        is_set
+            && match xattrs.value(name, &mut buffer) {
+                Ok(found) => found.map(|len| &buffer[..len]) != Some(value),
+                Err(error) => error == Errno::RANGE,
+            }
+    };
+    let has_acl = || entry.xattrs.iter().any(|(name, _)| name == ACCESS_ACL);
+    entry.xattrs.iter().any(differs)
+        || (entry.kind != EntryKind::Symlink && !has_acl() && xattrs.has(ACCESS_ACL))
 }
 
 /// Changes the permissions of the entry that was created under `entry.name`, and not of something

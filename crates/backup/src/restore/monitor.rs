@@ -9,6 +9,8 @@ pub enum RestoreAction {
     Create,
     /// An entry takes the place of an existing one.
     Replace,
+    /// An existing entry gets the owner, permissions and extended attributes of the snapshot.
+    Adjust,
     /// An existing entry that is not in the snapshot is deleted.
     Delete,
 }

@@ -21,9 +21,10 @@ pub enum Overwrite {
     /// keeps its own metadata.
     #[default]
     Never,
-    /// An entry of the same kind, size and modification time (for a symbolic link: of the same
-    /// target) stays as it is and is counted. Everything else is replaced, as by `Replace`. This
-    /// continues an interrupted restore.
+    /// The content of an entry of the same kind, size and modification time (for a symbolic link: of
+    /// the same target) stays as it is; its owner, permissions and extended attributes are set where
+    /// they differ. Everything else is replaced, as by `Replace`. This continues an interrupted
+    /// restore.
     Changed,
     /// A new file takes the place of the existing one, so other names of the existing file and the
     /// target of a symbolic link stay unchanged. The existing entry stays until the new one is

@@ -8,6 +8,7 @@ use super::deletion::Deletion;
 use super::failure::Failure;
 use super::job::Role;
 use super::link_names::LinkNames;
+use super::metadata;
 use super::monitor::RestoreAction;
 use super::options::Overwrite;
 use super::place::{EXISTS, IS_FOLDER, Occupant, Place};
@@ -87,7 +88,16 @@ impl Visitor for Preview<'_, '_> {
             Some(place) => place.occupant(&entry, overwrite),
         };
         match occupant {
-            Ok(Occupant::Same(..)) => count(&self.state.counts.unchanged_entries, 1),
+            Ok(Occupant::Same(..)) => {
+                let differs =
+                    |place: &Place| metadata::differs(&self.state.owners, &place.handle, &entry);
+                if place.as_ref().is_some_and(differs) {
+                    count(&self.state.counts.adjusted_entries, 1);
+                    self.state.monitor.action(RestoreAction::Adjust, path, 0);
+                } else {
+                    count(&self.state.counts.unchanged_entries, 1);
+                }
+            }
             // The folder is deleted before.
             Ok(Occupant::Refused(IS_FOLDER)) if self.deletion.is_some() => {
                 self.count(path, &entry, &Occupant::Replace);

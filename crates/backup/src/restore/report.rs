@@ -37,6 +37,9 @@ pub struct RestoreReport {
     pub verified_bytes: u64,
     /// The number of existing entries found unchanged, with [`Changed`](super::Overwrite::Changed).
     pub unchanged_entries: u64,
+    /// The number of existing entries whose content stayed, and whose owner, permissions or extended
+    /// attributes were set.
+    pub adjusted_entries: u64,
     /// The number of entries that could not be restored, or were not restored because of what stood
     /// in their place. A folder counts once, with everything below it.
     pub failed_entries: u64,

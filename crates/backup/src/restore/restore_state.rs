@@ -57,6 +57,7 @@ pub(super) struct Counts {
     pub(super) reused_bytes: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
     pub(super) unchanged_entries: AtomicU64,
+    pub(super) adjusted_entries: AtomicU64,
     pub(super) failed_entries: AtomicU64,
     pub(super) warnings: AtomicU64,
 }
@@ -220,6 +221,7 @@ impl<'a> RestoreState<'a> {
             reused_bytes: counts.reused_bytes.load(Relaxed),
             copied_bytes: counts.copied_bytes.load(Relaxed),
             unchanged_entries: counts.unchanged_entries.load(Relaxed),
+            adjusted_entries: counts.adjusted_entries.load(Relaxed),
             failed_entries: counts.failed_entries.load(Relaxed),
             warnings: counts.warnings.load(Relaxed),
         })

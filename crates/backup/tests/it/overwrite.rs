@@ -106,9 +106,8 @@ fn further_names_are_restored_if_the_first_is_refused() {
     assert_eq!(fs::read(scratch.path().join("c")).unwrap(), b"snapshot", "with its bytes");
 }
 
-#[test]
-fn inherited_acls_are_removed() {
-    let scratch = tempfile::tempdir().unwrap();
+/// Returns an ACL with a named user.
+fn acl() -> Vec<u8> {
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, id) in [(1_u16, u32::MAX), (2, 12345), (4, u32::MAX), (16, u32::MAX), (32, u32::MAX)]
     {
@@ -116,6 +115,76 @@ fn inherited_acls_are_removed() {
         acl.extend(7_u16.to_le_bytes());
         acl.extend(id.to_le_bytes());
     }
+    acl
+}
+
+/// A file whose owner, mode or attributes were changed is not read or written, but put right.
+#[test]
+fn metadata_of_an_unchanged_file_are_set_where_they_differ() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("changed");
+    let mut store = MemoryStore::default();
+    let mut changed = store.file("changed", b"snapshot");
+    (changed.mode, changed.mtime) = (0o640, Time { seconds: 1000, nanoseconds: 1 });
+    changed.xattrs = vec![(b"user.color".to_vec(), b"red".to_vec())];
+    let mut same = changed.clone();
+    same.name = b"same".to_vec();
+    let root = store.tree_of(vec![changed, same]);
+    restore_into(&store, &root, scratch.path(), RestoreOptions::default());
+
+    let color = || {
+        let mut value = [0; 8];
+        let len = rustix::fs::getxattr(&path, "user.color", &mut value);
+        len.map(|len| value[..len].to_vec())
+    };
+    let has_xattrs = color().is_ok();
+    let state = || {
+        let acl = rustix::fs::getxattr_query(&path, "system.posix_acl_access").is_ok();
+        (fs::metadata(&path).unwrap().mode() & 0o7777, color().unwrap_or_default(), acl)
+    };
+    let right = state();
+    assert_eq!(right.0, 0o640);
+    type Change = fn(&std::path::Path) -> bool;
+    let changes: [Change; 4] = [
+        |path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).is_ok(),
+        |path| set_xattr(path, "user.color", b"blue"),
+        |path| set_xattr(path, "user.color", b"a longer value"),
+        |path| set_xattr(path, "system.posix_acl_access", &acl()),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        if number > 0 && !has_xattrs {
+            eprintln!("not tested: extended attributes");
+            break;
+        }
+        if !change(&path) {
+            eprintln!("not tested: change {number}");
+            continue;
+        }
+        let wrong = state();
+        assert_ne!(wrong, right, "{number}");
+        let options = RestoreOptions { overwrite: Overwrite::Changed, ..Default::default() };
+        let dry = RestoreOptions { dry_run: true, ..options.clone() };
+        for (options, expected, counts) in [
+            (dry, wrong, (1, 1)),
+            (options.clone(), right.clone(), (1, 1)),
+            (options, right.clone(), (0, 2)),
+        ] {
+            let (report, monitor) = restore_into(&store, &root, scratch.path(), options);
+            assert!(monitor.problem_paths().is_empty(), "{number}: {monitor:?}");
+            assert_eq!((report.adjusted_entries, report.unchanged_entries), counts, "{number}");
+            assert_eq!((report.written_files, state()), (0, expected), "{number}");
+        }
+    }
+}
+
+fn set_xattr(path: &std::path::Path, name: &str, value: &[u8]) -> bool {
+    rustix::fs::setxattr(path, name, value, rustix::fs::XattrFlags::empty()).is_ok()
+}
+
+#[test]
+fn inherited_acls_are_removed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let acl = acl();
     let name = "system.posix_acl_default";
     let flags = rustix::fs::XattrFlags::empty();
     if let Err(error) = rustix::fs::setxattr(scratch.path(), name, &acl, flags) {

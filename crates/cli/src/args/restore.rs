@@ -157,7 +157,8 @@ pub(crate) struct Restore {
 pub(crate) enum OverwriteArg {
     /// Keep the existing file, and report it as a problem
     Never,
-    /// Replace the existing file unless size and time are those of the snapshot
+    /// Replace the existing file unless size and time are those of the snapshot; set owner,
+    /// permissions and extended attributes in any case
     Changed,
     /// Replace the existing file
     Replace,

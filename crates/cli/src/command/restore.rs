@@ -327,6 +327,7 @@ impl RestoreMonitor for Monitor<'_> {
         let (letter, name) = match action {
             RestoreAction::Create => ('+', "create"),
             RestoreAction::Replace => ('M', "replace"),
+            RestoreAction::Adjust => ('U', "metadata"),
             RestoreAction::Delete => ('-', "delete"),
         };
         if self.report.is_json() {
@@ -372,6 +373,7 @@ fn summarize(
             verified_file_count: done.verified_files,
             verified_bytes: done.verified_bytes,
             unchanged_count: done.unchanged_entries,
+            metadata_changed_count: done.adjusted_entries,
             request_count: read.request_count,
             fetched_bytes: read.fetched_bytes,
             region_count: read.region_count,
@@ -420,6 +422,10 @@ fn describe(id: TicketId, done: &RestoreReport, args: &Restore, report: &Report)
     }
     if done.unchanged_entries > 0 {
         text.push_str(&format!("; {} unchanged", done.unchanged_entries));
+    }
+    if done.adjusted_entries > 0 {
+        let verb = if args.dry_run { "to change" } else { "changed" };
+        text.push_str(&format!("; {} {verb} in metadata only", done.adjusted_entries));
     }
     if done.deleted_entries > 0 {
         let deleted = units::size(done.deleted_bytes);
