@@ -28,6 +28,8 @@ struct Compared {
     names: HashSet<Vec<u8>>,
     /// Set if the snapshot has no other names, as far as is known.
     is_complete: bool,
+    /// Set if the folder is above the sources of the snapshot, which has not saved what is beside them.
+    is_above_sources: bool,
 }
 
 /// Deletes entries below the restored folders that are not in the snapshot, or counts them.
@@ -39,6 +41,8 @@ pub(super) struct Deletion<'r, 'a> {
     /// The folders that stay with everything in them.
     kept: Vec<Identity>,
     folders: Vec<Compared>,
+    /// Set if the folder to be entered next is recorded as one above the sources.
+    enters_above_sources: bool,
 }
 
 impl<'r, 'a> Deletion<'r, 'a> {
@@ -47,12 +51,26 @@ impl<'r, 'a> Deletion<'r, 'a> {
         let kept = state.options.kept_folders.iter();
         let kept = kept.filter_map(|path| rustix::fs::stat(path).ok());
         let kept = kept.map(|stat| Identity::of(&stat)).collect();
-        Deletion { state, home, kept, folders: Vec::new() }
+        let root = state.options.folder.as_ref();
+        let enters_above_sources = root.is_some_and(Entry::is_above_sources);
+        Deletion { state, home, kept, folders: Vec::new(), enters_above_sources }
     }
 
     /// Returns `true` if `folder` is on the mount of the target.
     fn is_at_home(&self, folder: &Handle) -> bool {
         self.home.is_some() && self.home == mount_of(folder).ok()
+    }
+
+    /// Returns `true` if a source of the snapshot is below the folder at `path`, which is relative to
+    /// the target, and none is at or above it. A snapshot of another program may have times of such a
+    /// folder.
+    fn is_above_sources(&self, path: &Path) -> bool {
+        let options = self.state.options;
+        let path = Path::new("/").join(&options.root_path).join(path);
+        let sources =
+            || options.sources.iter().map(|source| Path::new("/").join(OsStr::from_bytes(source)));
+        sources().any(|source| source.starts_with(&path))
+            && !sources().any(|source| path.starts_with(source))
     }
 
     fn keep(&mut self, name: &[u8]) {
@@ -177,11 +195,14 @@ impl<'r, 'a> Deletion<'r, 'a> {
 impl Visitor for Deletion<'_, '_> {
     fn folder(&mut self, _path: &Path, entry: &Entry, _standing: Standing) -> bool {
         self.keep(&entry.name);
+        self.enters_above_sources = entry.is_above_sources();
         true
     }
 
     fn enter(&mut self, role: FolderRole) {
-        self.folders.push(Compared { role, names: HashSet::new(), is_complete: true });
+        let is_above_sources = self.enters_above_sources;
+        let names = HashSet::new();
+        self.folders.push(Compared { role, names, is_complete: true, is_above_sources });
     }
 
     fn item(&mut self, _path: &Path, place: Option<Place>, entry: Entry) {
@@ -214,6 +235,9 @@ impl Visitor for Deletion<'_, '_> {
             return;
         }
         let path = place.folder.path.path();
+        if compared.is_above_sources || self.is_above_sources(&path) {
+            return;
+        }
         match list(&place.handle) {
             Ok(mut names) => {
                 names.retain(|name| !compared.names.contains(name));

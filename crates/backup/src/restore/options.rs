@@ -84,6 +84,9 @@ pub struct RestoreOptions {
     /// The path of `root` in the snapshot, at which the paths that patterns are compared with begin.
     /// A selected file keeps its own name there.
     pub root_path: PathBuf,
+    /// The paths that the snapshot has saved. Nothing is deleted in a folder above them, where the
+    /// snapshot has only a part of what was there.
+    pub sources: Vec<Vec<u8>>,
     /// Patterns of entries that are left out, by the rules of a `.gitignore` file in the root of the
     /// snapshot. An excluded folder is left out with everything below it.
     pub exclude: Vec<String>,
@@ -118,6 +121,7 @@ impl Default for RestoreOptions {
             verify: false,
             selection: Vec::new(),
             root_path: PathBuf::new(),
+            sources: Vec::new(),
             exclude: Vec::new(),
             include: Vec::new(),
             new_name: None,

@@ -104,7 +104,8 @@ pub(crate) struct Restore {
     /// Delete what is not in the snapshot
     ///
     /// Deletes entries of TARGET that are not in the snapshot, below the folders that are restored
-    /// completely, before anything is written. What --exclude matches stays, as does what --include
+    /// completely, before anything is written. In folders above the sources of the snapshot, such as
+    /// /home if /home/me was saved, everything stays. What --exclude matches stays, as does what --include
     /// does not match, and the folders of the repository and of the cache. Mount points are not
     /// entered, and symbolic links are not followed. Asks first; with --dry-run, only lists what
     /// would be deleted. Needs --overwrite changed or replace.

@@ -120,6 +120,7 @@ fn request(args: &Restore, lookup: &Lookup<'_>, place: &Place<'_>) -> Result<Req
         in_place: args.in_place,
         exclude: args.exclude.clone(),
         include: args.include.clone(),
+        sources: lookup.snapshot.sources.clone(),
         ..RestoreOptions::default()
     };
     if args.in_place && options.overwrite == Overwrite::Never {

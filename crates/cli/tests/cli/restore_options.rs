@@ -334,6 +334,44 @@ fn delete_keeps_the_repository_and_nothing_is_restored_into_it() {
     }
 }
 
+/// A restore to the root folder with --delete must not remove what was never saved.
+#[test]
+fn delete_keeps_what_is_beside_the_sources() {
+    let sandbox = Sandbox::with_source();
+    for file in ["source/sub/inner", "other/file"] {
+        fs::create_dir_all(sandbox.path(file).parent().expect("a folder")).expect("made");
+        fs::write(sandbox.path(file), "saved").expect("written");
+    }
+    sandbox.run(["backup", "source/sub", "other"]).well();
+    let at = |path: &str| {
+        let path = sandbox.path(path);
+        sandbox.path("back").join(path.strip_prefix("/").expect("absolute"))
+    };
+    let how = ["--to", "back", "--overwrite", "changed", "--delete", "--yes"];
+    sandbox.run([&["restore", "latest"], &how[..]].concat()).well();
+    let beside = [sandbox.path("back/usr"), at("repo-like"), at("source/beside"), at("../beside")];
+    let inside = [at("source/sub/extra"), at("other/extra")];
+    let make = || {
+        for folder in beside.iter().chain(&inside) {
+            fs::create_dir_all(folder).expect("made");
+            fs::write(folder.join("precious"), "own").expect("written");
+        }
+    };
+    make();
+    sandbox.run([&["restore", "latest"], &how[..]].concat()).ended(0, &["; 4 deleted (6 B)"]);
+    for folder in &beside {
+        assert!(folder.join("precious").exists(), "{}", folder.display());
+    }
+    assert!(!inside.iter().any(|folder| folder.exists()), "in the sources");
+    // A folder above the sources is not complete either if it is restored itself.
+    make();
+    let above = format!("latest:{}", sandbox.path("source").display());
+    let to = at("source");
+    let how = ["--to", to.to_str().expect("text"), "--overwrite", "changed", "--delete", "--yes"];
+    sandbox.run([&["restore", &above], &how[..]].concat()).ended(0, &["; 2 deleted (3 B)"]);
+    assert!(at("source/beside/precious").exists() && at("other/extra").exists());
+}
+
 #[test]
 fn delete_asks_on_a_terminal_and_needs_yes_elsewhere() {
     let sandbox = Sandbox::with_source();
