@@ -151,7 +151,7 @@ fn find_difference(
     let at = |offset: u64| Some(format!("other bytes from byte {offset} on"));
     if let Content::Raw(bytes) = &entry.content {
         read(&file, 0, bytes.len() as u64, buffer)?;
-        return Ok(if buffer == bytes { None } else { at(0) });
+        return Ok(first_other(buffer, bytes).and_then(at));
     }
     for piece in Pieces::open(state.reader, entry)? {
         let piece = piece?;
@@ -159,27 +159,28 @@ fn find_difference(
             if state.stopped() {
                 return Ok(None);
             }
-            if !holds(state.reader, &file, (offset, &segment), buffer)? {
-                return Ok(at(offset));
+            if let Some(at_byte) = other_byte(state.reader, &file, (offset, &segment), buffer)? {
+                return Ok(at(at_byte));
             }
         }
     }
     Ok(None)
 }
 
-/// Returns `true` if `file` has the bytes of `segment` at `offset`.
-fn holds(
+/// Returns the offset of the first byte of `file` that differs from `segment`, which begins at `offset`, or
+/// `None` if all are equal.
+fn other_byte(
     reader: &dyn SnapshotReader,
     file: &File,
     (offset, segment): (u64, &Segment),
     buffer: &mut Vec<u8>,
-) -> std::result::Result<bool, Failure> {
+) -> std::result::Result<Option<u64>, Failure> {
     let length = segment.length();
     if let Segment::Chunk { fingerprint, offset: start, .. } = segment {
         if length <= SEGMENT_LEN_MAX {
             read(file, offset, length, buffer)?;
             if is_chunk(reader, segment, buffer) {
-                return Ok(true);
+                return Ok(None);
             }
         }
         // A segment may be a part of a chunk, whose fingerprint says nothing about the part.
@@ -187,18 +188,25 @@ fn holds(
         let end = start.checked_add(length).and_then(|end| usize::try_from(end).ok());
         let start = usize::try_from(*start).ok();
         let range = start.zip(end).map(|(start, end)| start..end);
-        let Some(part) = range.and_then(|range| chunk.get(range)) else { return Ok(false) };
+        let Some(part) = range.and_then(|range| chunk.get(range)) else { return Ok(Some(offset)) };
         read(file, offset, length, buffer)?;
-        return Ok(buffer == part);
+        return Ok(first_other(buffer, part).map(|at| offset + at));
     }
     let mut done = 0;
     while done < length {
         let step = (length - done).min(ZEROS_STEP_LEN);
         read(file, offset + done, step, buffer)?;
-        if buffer.iter().any(|&byte| byte != 0) {
-            return Ok(false);
+        if let Some(at) = buffer.iter().position(|&byte| byte != 0) {
+            return Ok(Some(offset + done + at as u64));
         }
         done += step;
     }
-    Ok(true)
+    Ok(None)
+}
+
+/// Returns the offset of the first byte in which two texts of one length differ.
+fn first_other(found: &[u8], expected: &[u8]) -> Option<u64> {
+    // Equal bytes are compared faster as a whole.
+    let position = || found.iter().zip(expected).position(|(one, other)| one != other);
+    if found == expected { None } else { Some(position().unwrap_or_default() as u64) }
 }

@@ -190,7 +190,7 @@ CUTPOINT_CONFIG):
   before      = \"pg_dump -f ~/shop.sql shop\"
   on-failure  = \"mail -s \\\"$CUTPOINT_SUMMARY\\\" me\"
 
-A key in the tables backup, forget and prune is the option of that name, without its hyphens. A \
+A key in the tables backup, forget and prune is the option of that name, without the two hyphens before it. A \
 switch is true or false; an option that can be repeated has a value or a list. Paths are absolute or \
 begin with ~/. An unknown key is an error.
 

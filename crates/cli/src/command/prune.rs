@@ -155,13 +155,19 @@ fn refuse_others(session: &Session) -> Result<()> {
     let names: Vec<String> = names.collect();
     let message = format!("--exclusive: other clients may be active: {}", names.join(", "));
     let hours = AT_WORK_NS / (3600 * SECOND_NS);
-    Err(Failure::new(Exit::Conflict, message)
-        .with_remedy(format!(
-            "wait until they have ended. If one is known to be dead, run the same command on its \
-             machine, where that can be verified, or wait until its ticket has not been renewed \
-             for {hours} hours"
-        ))
-        .into())
+    let mut remedy = format!(
+        "wait until they have ended. If one is known to be dead, run the same command on its \
+         machine, where that can be verified, or wait until its ticket has not been renewed for \
+         {hours} hours"
+    );
+    if session.repository.environment().machine_id().is_none() {
+        remedy.push_str(
+            ". This machine has no /etc/machine-id, without which nothing can be verified: \
+             `systemd-machine-id-setup`, or `dbus-uuidgen > /etc/machine-id`, makes one for later \
+             runs",
+        );
+    }
+    Err(Failure::new(Exit::Conflict, message).with_remedy(remedy).into())
 }
 
 /// The containers that were deleted, and the sweep that has to wait.

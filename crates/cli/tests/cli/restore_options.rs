@@ -448,7 +448,11 @@ fn verification_finds_what_changed_without_a_trace() {
     assert_eq!(summary["problem_count"], 4);
     assert!(summary["verified_file_count"].as_u64() >= Some(5), "{summary}");
     let text = restore(&sandbox, "", &[&how[..], &["--verify"]].concat());
-    text.ended(1, &["problem: hello: differs from the snapshot: other bytes from byte 0 on"]);
+    let problem = |name: &str, at: u64| {
+        format!("problem: {name}: differs from the snapshot: other bytes from byte {at} on")
+    };
+    let problems = [problem("hello", 4), problem("large", 8 << 20), problem("sparse", 2_000_000)];
+    text.ended(1, &problems.each_ref().map(String::as_str));
 }
 
 /// A mounted folder, until it is dropped.

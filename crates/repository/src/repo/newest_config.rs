@@ -137,7 +137,8 @@ pub(crate) fn newest_config(
         Some((_, error)) => {
             let message = format!("{error}; nothing can be opened without settings");
             Err(Error::new(error.kind(), "", message)
-                .with_remedy("put config/ back from a copy of the repository"))
+                .with_remedy("if a recovery kit was given, check that it is that of this repository; otherwise put \
+                 config/ back from a copy of the repository"))
         }
         None => Err(Error::missing(
             storage.describe(),

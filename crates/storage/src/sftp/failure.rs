@@ -149,7 +149,7 @@ const REMEDIES: [(&str, &str); 7] = [
     ),
     (
         "Host key verification failed",
-        "the key of the server is not known here: run `ssh HOST` once, compare the fingerprint that \
+        "the key of the server is not known here: run `ssh -p PORT HOST` once, compare the fingerprint that \
          it shows with that of the server, and accept it",
     ),
     (
