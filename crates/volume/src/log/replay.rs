@@ -74,6 +74,11 @@ impl Replay {
         Ok(Replay { segments, position, durable_seq: durable_seq.max(position.seq) })
     }
 
+    /// Returns the number of records that were read, of which some may not count.
+    pub(crate) fn record_count(&self) -> u64 {
+        self.segments.values().map(|found| found.records.len() as u64).sum()
+    }
+
     /// Passes the records that count to `apply`, in order, and the blocks of damaged ones to `lose`.
     /// `verify` returns `true` if the payload of a record is whole.
     ///
