@@ -567,7 +567,8 @@ def write_page(records: Records, args) -> None:
     parts += ["## Published figures of others\n", "Not measured here.\n"]
     lines = [f"| {system} | {figure} | [{name}]({url}) |" for system, figure, name, url in PUBLISHED]
     parts.append("\n".join(["| system | figure | source |", "| --- | --- | --- |", *lines]) + "\n")
-    skipped = {record["set"]: record["reason"] for record in records.skipped if record["set"] not in names}
+    skipped = {name: "not measured" for name in CONTENDERS if name not in names}
+    skipped |= {record["set"]: record["reason"] for record in records.skipped if record["set"] not in names}
     if skipped:
         parts.append("Left out: " + "; ".join(f"{name} ({reason})" for name, reason in skipped.items()) + ".\n")
     args.page.write_text("\n".join(parts), encoding="utf-8")
