@@ -78,15 +78,9 @@ impl Core {
             rest = behind;
             self.read_neighbours(group)?;
         }
-        let fingerprints =
-            self.keys.fingerprints(&blocks.iter().map(|it| &*it.buffer).collect::<Vec<_>>());
-        let wrong = blocks.iter().zip(fingerprints).find(|(block, fingerprint)| {
-            block.stored.fingerprint != *fingerprint && rules::must_verify_block()
-        });
-        match wrong {
-            Some((block, _)) => Err((block.seq, wrong_fingerprint(block.stored.place))),
-            None => Ok(()),
-        }
+        blocks.iter().try_for_each(|FullBlock { seq, stored, buffer }| {
+            self.verify(stored, buffer).map_err(|error| (*seq, error))
+        })
     }
 
     /// Reads the contents of full blocks that lie behind each other in a segment.
@@ -279,14 +273,23 @@ impl Core {
         content.ok_or_else(|| damaged(stored.place, "the payload is damaged"))
     }
 
+    /// Verifies a block that was read by its checksum.
     fn verify(&self, stored: &Stored, block: &[u8]) -> Result<()> {
-        if self.keys.fingerprint(block) == stored.fingerprint || !rules::must_verify_block() {
+        if self.keys.has_checksum(&stored.fingerprint, block) || !rules::must_verify_block() {
             return Ok(());
         }
-        Err(wrong_fingerprint(stored.place))
+        Err(damaged(stored.place, "the checksum of the block does not match"))
     }
-}
 
-fn wrong_fingerprint(place: Place) -> Error {
-    damaged(place, "the fingerprint of the block does not match")
+    /// Verifies a block that was read by its whole fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Corrupt`](crate::Kind::Corrupt) if the block has another one.
+    pub(crate) fn verify_fingerprint(&self, stored: &Stored, block: &[u8]) -> Result<()> {
+        if self.keys.fingerprint(block) == stored.fingerprint {
+            return Ok(());
+        }
+        Err(damaged(stored.place, "the fingerprint of the block does not match"))
+    }
 }

@@ -74,9 +74,10 @@ impl Replay {
         Ok(Replay { segments, position, durable_seq: durable_seq.max(position.seq) })
     }
 
-    /// Returns the number of records that were read, of which some may not count.
-    pub(crate) fn record_count(&self) -> u64 {
-        self.segments.values().map(|found| found.records.len() as u64).sum()
+    /// Returns the records that were read, in the order of the log. Some of them may not count.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        let records = self.segments.values().flat_map(|found| &found.records);
+        records.map(|(_, record)| record)
     }
 
     /// Passes the records that count to `apply`, in order, and the blocks of damaged ones to `lose`.

@@ -8,6 +8,7 @@ mod catalog;
 mod counters;
 mod keys;
 mod map;
+mod prefetch;
 mod saved;
 mod stored;
 mod totals;
@@ -55,7 +56,7 @@ pub struct TableBytes {
 }
 
 /// The tables of a volume.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tables {
     core: Arc<Core>,
     pub(crate) tree: Tree,

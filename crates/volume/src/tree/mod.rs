@@ -32,7 +32,7 @@ use crate::rules;
 const FANOUT: usize = 4;
 
 /// An ordered map whose newest changes are in memory and whose others are in runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tree {
     core: Arc<Core>,
     active: MemoryMap,

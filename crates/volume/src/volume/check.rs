@@ -100,7 +100,9 @@ impl Volume {
             summary.stored_count += 1;
             summary.read_bytes += u64::from(stored.payload_len);
             let read = self.read_stored(&state.tables, seq, &mut buffer);
-            if let Err(DamagedBlock { error, .. }) = read {
+            let verified =
+                read.and_then(|()| Ok(self.core.verify_fingerprint(&stored, &buffer)?));
+            if let Err(DamagedBlock { error, .. }) = verified {
                 let (object, problem) = (error.object().to_owned(), error.problem().to_owned());
                 damaged.insert(seq, whole(object, problem));
             }

@@ -1,7 +1,7 @@
 //! Opens a volume: the newest checkpoint, and the log behind it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 
@@ -24,7 +24,6 @@ use crate::key_slots::{KeySlot, KeySlots, Secret};
 use crate::log::{LogWriter, Mark, Replay, Replayed, Target};
 use crate::rules;
 use crate::tables::{Form, Stored, Tables};
-use crate::tree::Run;
 
 /// The way in which a volume is opened.
 #[derive(Clone, Debug)]
@@ -90,15 +89,8 @@ impl Volume {
         let (checkpoint, last_number) = newest_checkpoint(&core, &listed)?;
         let tables = Tables::of_checkpoint(&core, &checkpoint)?;
         let replay = Replay::read(&core, checkpoint.position)?;
-        let runs = tables.tree.runs().to_vec();
-        let mut replaying = Replaying { core: &core, tables, last_change: None };
-        let is_done = AtomicBool::new(false);
-        let end = thread::scope(|scope| {
-            scope.spawn(|| read_ahead(&core, &runs, replay.record_count(), &is_done));
-            let end = replay.run(&mut replaying);
-            is_done.store(true, Ordering::Relaxed);
-            end
-        })?;
+        let mut replaying = Replaying { core: &core, tables: tables.clone(), last_change: None };
+        let end = apply_all(&replay, &tables, &mut replaying)?;
         let tables = replaying.tables;
         let is_read_only = options.access == Access::Read;
         if !is_read_only {
@@ -200,33 +192,31 @@ impl Volume {
     }
 }
 
-/// The number of bytes of tables that are read ahead for each record to be applied.
-const AHEAD_PER_RECORD: u64 = 64 * 1024;
-/// The number of bytes that are read ahead at a time.
-const AHEAD_SIZE: usize = 1024 * 1024;
+/// The maximum number of threads that look up pages at once. Each waits for one page at a time.
+const PREFETCHERS_MAX: usize = 16;
+/// The number of records for which a thread is worth it.
+const RECORDS_PER_PREFETCHER: usize = 64;
 
-/// Reads the files of the tables in order, so that the system has them in memory when records are
-/// applied, which look up pages anywhere. Does nothing if there are so few records that these take less
-/// time alone. Returns as soon as `is_done` is set.
-fn read_ahead(core: &Core, runs: &[Arc<Run>], record_count: u64, is_done: &AtomicBool) {
-    let lens = runs.iter().map(|run| run.pages().file_len());
-    if lens.sum::<u64>() > record_count.saturating_mul(AHEAD_PER_RECORD) {
-        return;
-    }
-    let mut buffer = vec![0; AHEAD_SIZE];
-    // The oldest ones are the largest.
-    for run in runs.iter().rev() {
-        let (name, len) = (names::run(run.number()), run.pages().file_len());
-        for offset in (0..len).step_by(AHEAD_SIZE) {
-            let size =
-                usize::try_from(len - offset).map_or(AHEAD_SIZE, |left| left.min(AHEAD_SIZE));
-            let read = core.folder.read_at(&name, offset, &mut buffer[..size]);
-            // Whoever needs the bytes meets the error.
-            if read.is_err() || is_done.load(Ordering::Relaxed) {
-                return;
-            }
+/// Applies the records of a replay, while other threads look up in `tables` what they will need: a record
+/// needs a few pages, each of which would be waited for.
+fn apply_all(replay: &Replay, tables: &Tables, target: &mut Replaying<'_>) -> Result<Replayed> {
+    let records: Vec<&Record> = replay.records().collect();
+    let next = AtomicUsize::new(0);
+    let prefetch = || {
+        while let Some(record) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // The replay meets the error, if the record counts.
+            tables.prefetch(&record.body).ok();
         }
-    }
+    };
+    thread::scope(|scope| {
+        for _ in 0..PREFETCHERS_MAX.min(records.len() / RECORDS_PER_PREFETCHER) {
+            // Without the thread, the replay takes longer.
+            thread::Builder::new().spawn_scoped(scope, prefetch).ok();
+        }
+        let end = replay.run(target);
+        next.store(records.len(), Ordering::Relaxed);
+        end
+    })
 }
 
 /// Reads the superblock or its copy.
