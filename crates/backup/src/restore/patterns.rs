@@ -5,7 +5,7 @@ use std::path::Path;
 use cutpoint_storage::{Error, Result};
 
 use super::options::RestoreOptions;
-use crate::source::PatternSet;
+use crate::source::{PatternSet, implied_root_name};
 
 /// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +53,14 @@ impl Patterns {
 
     /// Calls `report` with each pattern that has matched nothing, and a message.
     pub(super) fn for_each_unmatched(&self, mut report: impl FnMut(&str, &str)) {
-        for pattern in self.include.unmatched() {
-            report(pattern, "this pattern to include matches nothing");
-        }
-        for pattern in self.exclude.unmatched() {
-            report(pattern, "this pattern to exclude matches nothing");
+        for (set, purpose) in [(&self.include, "include"), (&self.exclude, "exclude")] {
+            for pattern in set.unmatched() {
+                let mut message = format!("this pattern to {purpose} matches nothing");
+                if implied_root_name(pattern).is_some() {
+                    message += &format!("; `**/{pattern}` matches in every folder");
+                }
+                report(pattern, &message);
+            }
         }
     }
 }

@@ -145,7 +145,11 @@ fn included_entries_come_with_their_parents_alone() {
     assert_eq!(paths.len(), 3, "the folder, the link, and an odd name: {paths:?}");
     let (paths, said) = names(&["--include", "nothing"]);
     assert_eq!(paths, [""; 0]);
-    assert!(said.contains("warning: nothing: this pattern to include matches nothing"), "{said}");
+    let idle = "warning: nothing: this pattern to include matches nothing\n";
+    assert!(said.contains(idle), "{said}");
+    let (_, said) = names(&["--include", "deep/text"]);
+    let hint = "this pattern to include matches nothing; `**/deep/text` matches in every folder\n";
+    assert!(said.contains(hint), "{said}");
     // Parents get the metadata of the snapshot.
     names(&["--include", "text"]);
     let modified = |path: &str| fs::metadata(sandbox.path(path)).and_then(|stat| stat.modified());

@@ -241,6 +241,7 @@ impl<'a> KeyTrials<'a> {
     /// Returns the error of trials that have all failed.
     fn into_error(self) -> Error {
         let KeyTrials { storage, unlock, options, untried_count, was_read, refused, .. } = self;
+        let has_passphrases = self.derivation_count + untried_count > 0 || self.damaged.is_some();
         if let Some(failure) = self.failure {
             return failure;
         }
@@ -264,6 +265,15 @@ impl<'a> KeyTrials<'a> {
             && !was_read
         {
             return Error::new(Kind::Unsupported, "", error.to_string());
+        }
+        let is_passphrase = matches!(unlock, Unlock::Passphrase(_));
+        if is_passphrase && !has_passphrases && refused.is_none() {
+            let problem = match options.only_key {
+                None => "no key of the repository is a passphrase",
+                Some(_) => "the key given with --key-id is no passphrase",
+            };
+            return Error::new(Kind::WrongKey, storage.describe(), problem)
+                .with_remedy("give a key file, as --key-file FILE");
         }
         let mut message = match unlock {
             Unlock::Nothing => "encrypted: a passphrase or key file is required",
