@@ -8,10 +8,10 @@
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
 served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate), as it
-is, and with a hash of every block of 4 or 64 KiB that is written and a checksum of every one that is read. All others are
-served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse), and 64 files
-on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only; within a file
-it finds nothing. A missing peer is named and left out. For each contender and round:
+is, and with a hash of every block of 4 or 64 KiB that is written and a checksum of every one that is read. All others
+are served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse), and 64
+files on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only; within a
+file it finds nothing. A missing peer is named and left out. For each contender and round:
 
   fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
@@ -502,8 +502,8 @@ def write_page(records: Records, args) -> None:
         ),
         f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
         "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file "
-        "by the same server, as it is, and with a hash of each block that is written and a checksum of each one that is "
-        "read, all others by nbdkit's plugins for files. The "
+        "by the same server, as it is, and with a hash of each block that is written and a checksum of each one that "
+        "is read, all others by nbdkit's plugins for files. The "
         "client is the same everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and "
         "the kernel are not counted. All of them read through the kernel's page cache. `research/bench/volume.py` has "
         "the method.\n",
