@@ -1,7 +1,7 @@
 //! Serves a file as a disk by the server of volumes, as it is: what a volume is compared with, and how
-//! another device is served. With BLOCK_SIZE, each block that is written is hashed and each block that is
-//! read gets a checksum as a volume does it, and nothing is done with them: the time that every volume
-//! takes. The process runs until it is killed.
+//! another device is served. With BLOCK_SIZE, each block that is read gets a checksum, and each block
+//! that is written a checksum and a hash, as a volume does it, and nothing is done with them: the time
+//! that every volume takes. The process runs until it is killed.
 //!
 //! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET [BLOCK_SIZE]`
 

@@ -3,9 +3,9 @@
 use cutpoint_fingerprint::{Blake3, Digest};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The fingerprint of a block: the beginning of its keyed hash, by which equal blocks are found, and a
-/// checksum, by which reads are verified. With AVX2, blocks of 4 KiB are hashed at 2.2 GB/s, no faster
-/// than they are read and sent; the checksum takes a seventh of that time.
+/// The fingerprint of a block, of changes or of a summary: the beginning of its keyed hash, by which equal
+/// blocks are found, and a checksum, by which reads of blocks are verified. With AVX2, blocks of 4 KiB are
+/// hashed at 2.2 GB/s, about as fast as they are read and sent; the checksum takes a seventh of that time.
 pub(crate) type Fingerprint = Digest;
 
 /// The offset of the checksum in a fingerprint.
@@ -144,6 +144,11 @@ mod tests {
         }
         assert!(keys.has_checksum(&fingerprints[0], &damaged));
         assert_ne!(fingerprints[0][..CHECKSUM_OFFSET], fingerprints[1][..CHECKSUM_OFFSET]);
+        let text: String = fingerprints[0].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            text, "2583ddf4ea9c331042a144706f8c742aa70046c9bf9fc0a74e93f3e30cb7cdd7",
+            "the format"
+        );
         let other = Keys::derive(&[8; 32]);
         assert!(!other.has_checksum(&fingerprints[0], &blocks[0]));
     }

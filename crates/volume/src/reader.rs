@@ -160,7 +160,7 @@ impl Core {
             blocks.push(bytes.into());
         }
         self.combine(stored, &blocks, block).map_err(own)?;
-        // The reference blocks are hashed only if the result is wrong, to tell which of them is.
+        // The reference blocks are verified only if the result is wrong, to tell which of them is.
         self.verify(stored, block).map_err(|error| {
             let wrong =
                 references.iter().zip(&blocks).enumerate().find_map(|(index, it)| {

@@ -166,7 +166,7 @@ pub(crate) fn must_write_twice() -> bool {
     !is_broken!(WritesOnce)
 }
 
-/// R1: a block is returned only if its fingerprint matches.
+/// R1: a block is returned only if the checksum in its fingerprint matches.
 pub(crate) fn must_verify_block() -> bool {
     !is_broken!(TrustsPayload)
 }

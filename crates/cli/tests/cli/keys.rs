@@ -86,6 +86,8 @@ fn keys_are_listed_added_and_removed() {
     let told =
         format!("cutpoint: --key-id: key {0}: not found\n  `cutpoint key list`", "0".repeat(32));
     by_phrase(&sandbox, &["snapshots", "--key-id", &"0".repeat(32)]).ended(12, &[&told]);
+    let of_file = listed[2]["id"].as_str().expect("an id");
+    by_phrase(&sandbox, &["snapshots", "--key-id", of_file]).ended(12, &["is not a passphrase"]);
     by_phrase(&sandbox, &["key", "remove", "zzzzzzzz"]).ended(2, &["key `zzzzzzzz`: not found"]);
     by_phrase(&sandbox, &["key", "remove", &first]).ended(2, &[": in use", "--force"]);
     by_phrase(&sandbox, &["key", "remove", &second])
@@ -197,7 +199,7 @@ fn recovery_kit_is_verified_and_used() {
 
     // All of keys/ is lost, including the copies.
     fs::remove_dir_all(sandbox.path("repo/keys")).expect("the keys are lost");
-    by(&sandbox, "other", &["snapshots"]).ended(12, &[]);
+    by(&sandbox, "other", &["snapshots"]).ended(12, &["recovery kit"]);
     sandbox.run(["snapshots", "--key-file", "kit"]).well();
 }
 

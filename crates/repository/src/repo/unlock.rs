@@ -267,13 +267,13 @@ impl<'a> KeyTrials<'a> {
             return Error::new(Kind::Unsupported, "", error.to_string());
         }
         let is_passphrase = matches!(unlock, Unlock::Passphrase(_));
-        if is_passphrase && !has_passphrases && refused.is_none() {
+        if is_passphrase && was_read && !has_passphrases && refused.is_none() {
             let problem = match options.only_key {
                 None => "no key of the repository is a passphrase",
-                Some(_) => "the key given with --key-id is no passphrase",
+                Some(_) => "the key given with --key-id is not a passphrase",
             };
             return Error::new(Kind::WrongKey, storage.describe(), problem)
-                .with_remedy("give a key file, as --key-file FILE");
+                .with_remedy("give a key file or a recovery kit, as --key-file FILE");
         }
         let mut message = match unlock {
             Unlock::Nothing => "encrypted: a passphrase or key file is required",

@@ -1,9 +1,9 @@
 //! Encryption of payloads.
 //!
 //! AES-256-GCM with a key for each segment, and a random nonce for each payload in front of it. The
-//! additional data is the place of the record, so that a payload counts at its own place only. Blocks
-//! are verified by their keyed fingerprints anyway; the tag also authenticates the contents of changes,
-//! and finds damage before anything is decompressed.
+//! additional data is the place of the record, so that a payload counts at its own place only. The
+//! tag authenticates payloads, where the checksum of a block detects accidents only, and finds damage
+//! before anything is decompressed.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 

@@ -94,7 +94,7 @@ pub(crate) enum Body {
     Zero(Span),
     /// A stored block has another place from now on: the payload.
     Move { target: Seq },
-    /// The catalog changes: the payload, which has this hash. Each change is there twice.
+    /// The catalog changes: the payload, whose content has this fingerprint. Each change is there twice.
     Change { hash: Fingerprint, is_copy: bool },
     /// A block is written and stored as a delta: the payload.
     Delta { id: BlockId, fingerprint: Fingerprint, bases: Bases },
@@ -103,8 +103,8 @@ pub(crate) enum Body {
     Fold { span: Span, into: Option<LayerId>, is_copy: bool },
     /// A burst or a delta is stored whole from now on, or as a burst on another block: the payload.
     Rewrite { target: Seq, burst: Option<(Seq, Patch)> },
-    /// The blocks of the records before this one: the payload, which has this hash. It changes
-    /// nothing.
+    /// The blocks of the records before this one: the payload, whose content has this fingerprint. It
+    /// changes nothing.
     Summary { hash: Fingerprint },
 }
 

@@ -12,8 +12,8 @@ use crate::keys::Fingerprint;
 
 impl Tables {
     /// Looks up most of what [`Tables::apply`] looks up for a record, and drops the results. Records
-    /// before it need not have been applied. Records of many blocks are passed over: their pages lie
-    /// behind each other.
+    /// before it need not have been applied. Records of several blocks, changes and summaries are
+    /// passed over.
     ///
     /// # Errors
     ///
@@ -40,6 +40,9 @@ impl Tables {
                 self.prefetch_previous(*id)
             }
             Body::Move { target } | Body::Rewrite { target, .. } => self.stored(*target).map(drop),
+            Body::Zero(span) if span.count == 1 => {
+                self.prefetch_previous(BlockId { layer: span.layer, block: span.first })
+            }
             Body::Zero(_) | Body::Fold { .. } | Body::Change { .. } | Body::Summary { .. } => {
                 Ok(())
             }

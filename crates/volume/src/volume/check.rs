@@ -178,3 +178,38 @@ fn name_blocks(tables: &Tables, damaged: &mut BTreeMap<Seq, Finding>) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::folder::{Access, FaultyFolder, Folder};
+    use crate::format::span::BlockId;
+    use crate::volume::{CreateOptions, DISK_NAME_DEFAULT, Disk, OpenOptions};
+
+    #[test]
+    fn block_whose_hash_is_wrong_is_named() {
+        let folder: Arc<dyn Folder> = Arc::new(FaultyFolder::default());
+        let options = CreateOptions::new(16 * 4096, 4096, "exact".parse().expect("a mode"));
+        Volume::create(&folder, &options).expect("created");
+        let volume = Volume::open(folder, &OpenOptions::new(Access::Write)).expect("opened");
+        let disk = Disk::open(&Arc::new(volume), DISK_NAME_DEFAULT).expect("a disk");
+        let volume = disk.volume();
+        let block = [7; 4096];
+        let mut fingerprint = volume.core.keys.fingerprint(&block);
+        fingerprint[0] ^= 1;
+        {
+            let mut state = volume.write_state().expect("writable");
+            let id = BlockId { layer: disk.view(&state).expect("a disk").layer, block: 3 };
+            volume.write_block(&mut state, id, &block, Some(fingerprint)).expect("written");
+        }
+        let mut found = [0; 4096];
+        disk.read(3 * 4096, &mut found).expect("the checksum is right");
+        assert_eq!(found, block);
+        let mut findings = Vec::new();
+        volume.check(|finding| findings.push(finding.clone()), || false).expect("checked");
+        let [finding] = findings.as_slice() else { panic!("one block: {findings:?}") };
+        assert_eq!(finding.problem, "the fingerprint of the block does not match");
+    }
+}

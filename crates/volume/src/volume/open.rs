@@ -194,7 +194,7 @@ impl Volume {
 
 /// The maximum number of threads that look up pages at once. Each waits for one page at a time.
 const PREFETCHERS_MAX: usize = 16;
-/// The number of records for which a thread is worth it.
+/// The minimum number of records for each thread.
 const RECORDS_PER_PREFETCHER: usize = 64;
 
 /// Applies the records of a replay, while other threads look up in `tables` what they will need: a record
@@ -375,5 +375,85 @@ impl Target for Replaying<'_> {
 
     fn lose(&mut self, span: Span) -> Result<()> {
         self.tables.lose(span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cutpoint_testing::SplitMix64;
+
+    use super::*;
+    use crate::folder::{FaultyFolder, Survival};
+    use crate::volume::{CreateOptions, DISK_NAME_DEFAULT, Disk};
+
+    const BLOCK_SIZE: usize = 4096;
+    const BLOCK_COUNT: u64 = 4096;
+
+    /// Returns blocks of which every other one resembles the one before.
+    fn contents(numbers: &mut SplitMix64, count: u64) -> Vec<u8> {
+        let mut bytes = numbers.take(usize::try_from(count).expect("few") * BLOCK_SIZE);
+        for pair in bytes.chunks_exact_mut(2 * BLOCK_SIZE) {
+            let (one, other) = pair.split_at_mut(BLOCK_SIZE);
+            other[..3072].copy_from_slice(&one[..3072]);
+        }
+        bytes
+    }
+
+    /// Returns a folder whose log has records of all kinds of writes behind the checkpoint.
+    fn written(mode: &str) -> FaultyFolder {
+        let folder = FaultyFolder::default();
+        let shared: Arc<dyn Folder> = Arc::new(folder.clone());
+        let size = BLOCK_COUNT * BLOCK_SIZE as u64;
+        let mode = mode.parse().expect("a mode");
+        let options = CreateOptions::new(size, 4096, mode);
+        Volume::create(&shared, &options).expect("created");
+        let volume = Volume::open(shared, &OpenOptions::new(Access::Write)).expect("opened");
+        let disk = Disk::open(&Arc::new(volume), DISK_NAME_DEFAULT).expect("a disk");
+        let mut numbers = SplitMix64::new(1);
+        disk.write(0, &contents(&mut numbers, BLOCK_COUNT)).expect("written");
+        disk.volume().checkpoint().expect("written");
+        for _ in 0..100 {
+            let mut offset = || numbers.next() % BLOCK_COUNT * BLOCK_SIZE as u64;
+            let (new, from, to, trimmed) = (offset(), offset(), offset(), offset());
+            disk.write(new.min(size - 8192), &contents(&mut numbers, 2)).expect("written");
+            let mut block = vec![0; BLOCK_SIZE];
+            disk.read(from, &mut block).expect("read");
+            disk.write(to, &block).expect("written");
+            disk.trim(trimmed, BLOCK_SIZE as u64).expect("trimmed");
+        }
+        disk.volume().flush().expect("flushed");
+        folder.after_power_cut(Survival::Synced)
+    }
+
+    /// Returns the number of reads while records are applied, after `prepare`.
+    fn read_count_of_apply(folder: &FaultyFolder, prepare: fn(&Tables, &Record)) -> u64 {
+        let folder = folder.after_power_cut(Survival::Synced);
+        let shared: Arc<dyn Folder> = Arc::new(folder.clone());
+        let superblock = read_superblock(&*shared).expect("read");
+        let core = Arc::new(Core::new(shared, &superblock, &superblock.secret, 64 << 20));
+        let listed = core.names().expect("listed");
+        let (checkpoint, _) = newest_checkpoint(&core, &listed).expect("read");
+        let replay = Replay::read(&core, checkpoint.position).expect("read");
+        let mut tables = Tables::of_checkpoint(&core, &checkpoint).expect("read");
+        assert!(replay.records().count() > 300, "the log has the records");
+        replay.records().for_each(|record| prepare(&tables, record));
+        let before = folder.read_count();
+        for record in replay.records() {
+            tables.apply(record, Place { segment: 1, offset: 4096 }, &[]).expect("applied");
+        }
+        folder.read_count() - before
+    }
+
+    #[test]
+    fn prefetched_records_are_applied_without_reads() {
+        for mode in ["off", "exact", "burst", "delta"] {
+            let folder = written(mode);
+            let alone = read_count_of_apply(&folder, |_, _| {});
+            let prefetched = read_count_of_apply(&folder, |tables, record| {
+                tables.prefetch(&record.body).expect("read");
+            });
+            assert!(alone > 20, "{mode}: {alone} reads");
+            assert_eq!(prefetched, 0, "{mode}: of {alone} reads");
+        }
     }
 }

@@ -136,7 +136,7 @@ impl Volume {
     }
 
     /// Reads whole blocks as they are seen through a layer. Blocks that lie behind each other in the log
-    /// are read at once, and full blocks are hashed together.
+    /// are read at once.
     fn read_blocks(
         &self,
         tables: &Tables,
