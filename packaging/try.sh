@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs packages into trees of files that contain nothing else, and has the program save and restore there.
-# Needs root, and for each kind the tools that it names. `packaging/README.md` has the commands.
+# Needs root, and for each kind the tools that it names; for a package of another architecture, qemu-user-static and
+# binfmt_misc, by which the kernel runs its programs. `packaging/README.md` has the commands.
 set -euo pipefail
 
 usage() {
@@ -83,14 +84,14 @@ try_deb() {
     echo "try: installed and removed; no file is left"
 }
 
-# usage: try.sh rpm PACKAGE                  an empty tree with a database of RPM
+# usage: try.sh rpm PACKAGE                  an empty tree with a database of RPM, for any architecture
 try_rpm() {
     local rpm=(rpm --root "$work/root" --dbpath /var/lib/rpm)
     mkdir -p "$work/root/var/lib/rpm"
     rpm --checksig --nosignature "$1"
     "${rpm[@]}" --initdb
     paths "$work/root" > "$work/before"
-    "${rpm[@]}" --install --nosignature "$1"
+    "${rpm[@]}" --install --ignorearch --nosignature "$1"
     "${rpm[@]}" --query --list --verbose cutpoint
     round_trip "$work/root"
     "${rpm[@]}" --verify cutpoint
