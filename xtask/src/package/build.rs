@@ -17,6 +17,11 @@ const PROFILE: &str = "dist";
 /// The file that names the versions of the cross compiler.
 const REQUIREMENTS: &str = "packaging/requirements.txt";
 
+/// The flags by which C sources see no time of a build. Zig's cache and Cargo's target folder take an
+/// object of an earlier commit for the present one, whatever time it has.
+const NO_TIME: [&str; 3] =
+    ["-Wno-builtin-macro-redefined", "-D__DATE__=\"none\"", "-D__TIME__=\"none\""];
+
 /// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\u{1f}";
 
@@ -34,8 +39,9 @@ pub(super) fn program(release: &Release, target: &Target) -> Result<Vec<u8>, Str
     let folders = replaced_folders()?;
     let rust_flags: Vec<String> =
         folders.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
-    let c_flags: Vec<String> =
+    let mut c_flags: Vec<String> =
         folders.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
+    c_flags.extend(NO_TIME.map(str::to_owned));
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags.join(SEPARATOR));
     command.env(format!("CFLAGS_{}", triple.replace('-', "_")), c_flags.join(" "));
     command.env("SOURCE_DATE_EPOCH", release.time_s.to_string());
