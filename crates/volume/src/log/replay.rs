@@ -69,9 +69,10 @@ impl Replay {
             let start = if number == position.segment { position.offset } else { 0 };
             segments.insert(number, Found::read(core, number, start)?);
         }
-        let records = segments.values().flat_map(|found: &Found| &found.records);
-        let durable_seq = records.map(|(_, record)| record.durable_seq).max().unwrap_or_default();
-        Ok(Replay { segments, position, durable_seq: durable_seq.max(position.seq) })
+        let mut replay = Replay { segments, position, durable_seq: position.seq };
+        let durable_seqs = replay.records().map(|record| record.durable_seq);
+        replay.durable_seq = durable_seqs.fold(position.seq, Seq::max);
+        Ok(replay)
     }
 
     /// Returns the records that were read, in the order of the log. Some of them may not count.

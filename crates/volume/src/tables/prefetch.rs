@@ -20,8 +20,10 @@ impl Tables {
     /// Fails if the tables cannot be read, as `apply` then does.
     pub(crate) fn prefetch(&self, body: &Body) -> Result<()> {
         match body {
-            Body::Full { id, fingerprint, keys, features, .. } => {
-                self.prefetch_fingerprint(fingerprint)?;
+            Body::Full { id, fingerprint, is_indexed, keys, features, .. } => {
+                if *is_indexed {
+                    self.prefetch_fingerprint(fingerprint)?;
+                }
                 self.prefetch_views(keys, features.as_ref())?;
                 self.prefetch_previous(*id)
             }
