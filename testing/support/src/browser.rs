@@ -10,6 +10,13 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+/// The errors of a script whose page was replaced by another.
+const REPLACED: [&str; 3] = [
+    "Inspected target navigated or closed",
+    "Execution context was destroyed.",
+    "Cannot find default execution context",
+];
+
 /// A browser with one page.
 #[derive(Debug)]
 pub struct Browser {
@@ -70,8 +77,13 @@ impl Browser {
         browser
     }
 
-    /// Sends a request and returns its answer. Events of the page in between are kept.
+    /// Sends a request and returns its result. Events of the page in between are kept.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.try_ask(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Sends a request and returns its result, or the error in the answer.
+    fn try_ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.number += 1;
         let mut request = json!({ "id": self.number, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -83,8 +95,10 @@ impl Browser {
         loop {
             let event = self.hear();
             if event["id"] == self.number {
-                assert!(event["error"].is_null(), "{method}: {}", event["error"]);
-                return event["result"].clone();
+                return match &event["error"] {
+                    Value::Null => Ok(event["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
         }
     }
@@ -122,10 +136,28 @@ impl Browser {
 
     /// Runs a script in the page and returns its result.
     pub fn evaluate(&mut self, script: &str) -> Value {
+        self.try_evaluate(script).unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+
+    /// Runs a script in the page and tells if it returned `true`. A page that is being loaded lacks what
+    /// the script looks for, or replaces the page in which the script runs.
+    pub fn is_true(&mut self, script: &str) -> bool {
+        let tried = format!("(() => {{ try {{ return {script}; }} catch {{ return false; }} }})()");
+        self.try_evaluate(&tried).map_or_else(
+            |error| {
+                let message = error["message"].as_str().unwrap_or_default();
+                assert!(REPLACED.contains(&message), "{script}: {error}");
+                false
+            },
+            |value| value == Value::Bool(true),
+        )
+    }
+
+    fn try_evaluate(&mut self, script: &str) -> Result<Value, Value> {
         let params = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
-        let result = self.ask("Runtime.evaluate", params);
+        let result = self.try_ask("Runtime.evaluate", params)?;
         assert!(result["exceptionDetails"].is_null(), "{script}: {}", result["exceptionDetails"]);
-        result["result"]["value"].clone()
+        Ok(result["result"]["value"].clone())
     }
 
     /// Presses a key. `code` is its virtual key code.

@@ -130,7 +130,9 @@ export async function browse({ state, parts: [id, ...parts], query }) {
       el('div', { class: 'list' }, head, first.total ? list.element : el('p', { class: 'wait' }, 'This folder is empty.')), side));
   view.addEventListener('shown', () => {
     list.reset(first.total, first.rows);
-    if (first.total) list.element.focus({ preventScroll: true });
+    // Who has gone to the search field in the meantime stays there.
+    const isInField = document.activeElement.matches('input');
+    if (first.total && !isInField) list.element.focus({ preventScroll: true });
     if (wanted) show({ link: wanted });
   }, { once: true });
   view.addEventListener('keydown', (event) => {

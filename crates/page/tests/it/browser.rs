@@ -51,9 +51,7 @@ fn fill(scene: &Scene) {
 /// Waits until a script returns `true`.
 fn wait(browser: &mut Browser, script: &str) {
     let since = Instant::now();
-    // A page that is being loaded lacks what the script looks for.
-    let tried = format!("(() => {{ try {{ return {script}; }} catch {{ return false; }} }})()");
-    while browser.evaluate(&tried) != Value::Bool(true) {
+    while !browser.is_true(script) {
         assert!(since.elapsed() < Duration::from_secs(40), "{script}: {:?}", browser.complaints);
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -145,11 +143,7 @@ fn folder_is_used_by_keyboard(browser: &mut Browser, path: &str) {
     browser.press("Enter", 13);
     wait(browser, "document.querySelector('.details pre.text') !== null");
     wait(browser, "document.querySelectorAll('.versions a').length === 1");
-    assert_eq!(
-        browser.evaluate("document.querySelectorAll('.facts dd').length > 2"),
-        true,
-        "facts"
-    );
+    wait(browser, "document.querySelectorAll('.facts dd').length > 2");
     browser.keep_screenshot("details");
     browser.press("Escape", 27);
     assert_eq!(browser.evaluate("document.querySelector('.details').hidden"), true, "closed");
@@ -247,9 +241,7 @@ fn page_fits_dark_and_phone(browser: &mut Browser) {
                 browser.ask("Emulation.setEmulatedMedia", json!({ "features": [] }));
             }
             browser.size(400, true);
-            std::thread::sleep(Duration::from_millis(300));
-            let widest = browser.evaluate("document.documentElement.scrollWidth").as_u64();
-            assert!(widest.is_some_and(|width| width <= 400), "{name}: {widest:?}");
+            wait(browser, "document.documentElement.scrollWidth <= 400");
             browser.keep_screenshot(&format!("{name}-{suffix}"));
         }
     }

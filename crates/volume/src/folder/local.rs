@@ -29,7 +29,7 @@ pub struct LocalFolder {
     path: PathBuf,
     open: Mutex<HashMap<String, Arc<File>>>,
     /// Holds the lock.
-    _lock: File,
+    lock: File,
 }
 
 impl LocalFolder {
@@ -65,7 +65,7 @@ impl LocalFolder {
             TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             TryLockError::Error(error) => error,
         })?;
-        Ok(LocalFolder { path: path.to_owned(), open: Mutex::default(), _lock: lock })
+        Ok(LocalFolder { path: path.to_owned(), open: Mutex::default(), lock })
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
@@ -87,6 +87,15 @@ impl LocalFolder {
         }
         open.insert(name.to_owned(), Arc::clone(&file));
         Ok(file)
+    }
+}
+
+impl Drop for LocalFolder {
+    /// Releases the lock, and not only this descriptor of it: a child that another thread starts at this
+    /// moment has a copy of the descriptor until it runs its program.
+    fn drop(&mut self) {
+        // Where this fails, the lock ends with the last descriptor.
+        self.lock.unlock().ok();
     }
 }
 
@@ -158,5 +167,22 @@ impl Folder for LocalFolder {
     fn free_bytes(&self) -> Option<u64> {
         let found = rustix::fs::statvfs(&self.path).ok()?;
         found.f_bavail.checked_mul(found.f_frsize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_ends_with_the_value_even_if_its_descriptor_was_copied() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("volume");
+        let writer = LocalFolder::create(&path).expect("created");
+        let copy = writer.lock.try_clone().expect("a copy, as a child has it");
+        LocalFolder::open(&path, Access::Read).expect_err("in use");
+        drop(writer);
+        LocalFolder::open(&path, Access::Write).expect("free");
+        drop(copy);
     }
 }
