@@ -109,13 +109,13 @@ impl Exclusion {
         let patterns =
             options.iter().flat_map(|(option, all)| all.iter().map(move |it| (option, it)));
         for (option, pattern) in patterns {
-            let Some(name) = source::implied_root_name(pattern) else { continue };
+            let name = source::implied_root_name(pattern);
+            let Some((name, hint)) = name.zip(source::every_folder_hint(pattern)) else { continue };
             if name.contains(['*', '?', '[', '{', '\\']) || Path::new("/").join(name).exists() {
                 continue;
             }
             report.warn(&format!(
-                "{option} {pattern}: matches nothing, because there is no /{name}; `**/{pattern}` \
-                 matches in every folder"
+                "{option} {pattern}: matches nothing, because there is no /{name}; {hint}"
             ));
         }
     }

@@ -44,7 +44,6 @@ pub(super) fn program(release: &Release, target: &Target) -> Result<Vec<u8>, Str
     c_flags.extend(NO_TIME.map(str::to_owned));
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags.join(SEPARATOR));
     command.env(format!("CFLAGS_{}", triple.replace('-', "_")), c_flags.join(" "));
-    command.env("SOURCE_DATE_EPOCH", release.time_s.to_string());
     command.env("CUTPOINT_COMMIT", &release.commit).env("CARGO_INCREMENTAL", "0");
     run(command)?;
     let program = read(&path(target))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use cutpoint_storage::{Error, Result};
 
 use super::options::RestoreOptions;
-use crate::source::{PatternSet, implied_root_name};
+use crate::source::{PatternSet, every_folder_hint};
 
 /// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl Patterns {
         for (set, purpose) in [(&self.include, "include"), (&self.exclude, "exclude")] {
             for pattern in set.unmatched() {
                 let mut message = format!("this pattern to {purpose} matches nothing");
-                if implied_root_name(pattern).is_some() {
-                    message += &format!("; `**/{pattern}` matches in every folder");
+                if let Some(hint) = every_folder_hint(pattern) {
+                    message += &format!("; {hint}");
                 }
                 report(pattern, &message);
             }

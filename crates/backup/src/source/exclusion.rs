@@ -144,6 +144,11 @@ pub fn implied_root_name(pattern: &str) -> Option<&str> {
     (is_implied && !name.starts_with(['!', '#'])).then_some(name)
 }
 
+/// Returns a hint for a pattern that has an [`implied_root_name`] and matches nothing.
+pub fn every_folder_hint(pattern: &str) -> Option<String> {
+    implied_root_name(pattern).map(|_| format!("`**/{pattern}` matches in every folder"))
+}
+
 /// Creates a builder of patterns that are relative to the root folder.
 pub(super) fn pattern_builder() -> GitignoreBuilder {
     let mut builder = GitignoreBuilder::new("/");

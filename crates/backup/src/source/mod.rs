@@ -31,7 +31,7 @@ pub mod xattrs;
 use cutpoint_repository::{EntryKind, Time};
 use rustix::fs::{FileType, Stat};
 
-pub use exclusion::{ExclusionRule, check_pattern, implied_root_name};
+pub use exclusion::{ExclusionRule, check_pattern, every_folder_hint, implied_root_name};
 pub use folder::Handle;
 pub(crate) use folder::born_before;
 pub(crate) use helpers::{Answer, Helpers, Urgency};

@@ -7,7 +7,7 @@ mod trees;
 mod version;
 
 use anyhow::Result;
-use cutpoint_backup::source::implied_root_name;
+use cutpoint_backup::source::every_folder_hint;
 use cutpoint_repository::{EntryKind, Snapshot, TicketId};
 
 use self::search::{Match, Search};
@@ -129,11 +129,11 @@ impl Output<'_> {
                 units::count(path_count, "path"),
             ),
         });
-        if path_count == 0 && implied_root_name(self.pattern).is_some() {
+        if path_count == 0
+            && let Some(hint) = every_folder_hint(self.pattern)
+        {
             let shown = self.pattern;
-            report.note(&format!(
-                "`{shown}` is the same as `/{shown}`; `**/{shown}` matches in every folder."
-            ));
+            report.note(&format!("`{shown}` is the same as `/{shown}`; {hint}."));
         }
         Ok(())
     }

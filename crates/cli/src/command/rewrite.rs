@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use cutpoint_backup::copy::{CopyReport, RewritePlan, plan_rewrites, rewrite};
 use cutpoint_backup::save::BackupOptions;
+use cutpoint_backup::source::every_folder_hint;
 use cutpoint_repository::format::commit::OriginId;
 use cutpoint_repository::{TicketId, snapshots};
 
@@ -34,7 +35,8 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     let plan = plan_rewrites(&reader, &wanted, &args.exclude, &monitor);
     let plan = plan.inspect_err(|_| report.end_progress())?;
     for pattern in &plan.unmatched {
-        report.warn(&format!("--exclude {pattern}: this pattern matches nothing"));
+        let hint = every_folder_hint(pattern).map_or_else(String::new, |hint| format!("; {hint}"));
+        report.warn(&format!("--exclude {pattern}: this pattern matches nothing{hint}"));
     }
     if args.dry_run {
         report.end_progress();
