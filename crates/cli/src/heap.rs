@@ -1,12 +1,4 @@
-//! The heap: that of the GNU C library, or mimalloc in static programs. On other systems, nothing is
-//! set.
-
-/// Saves the time of the kernel that freed memory costs when it returns to the system and is taken
-/// again. For commands that end with their work: the memory is theirs until then.
-pub(crate) fn keep_freed() {
-    #[cfg(target_env = "musl")]
-    mimalloc::set(mimalloc::PURGE_DELAY, mimalloc::NEVER);
-}
+//! The heap of the GNU C library. On other systems, nothing is set.
 
 /// Has all threads that start from now on share one heap. Otherwise each has its own, which keeps the
 /// memory that the thread has freed.
@@ -43,28 +35,5 @@ mod gnu {
         unsafe {
             libc::mallopt(setting, value);
         }
-    }
-}
-
-#[cfg(target_env = "musl")]
-#[expect(unsafe_code, reason = "the allocator is called")]
-mod mimalloc {
-    use std::ffi::{c_int, c_long};
-
-    /// `mi_option_purge_delay` of `mimalloc.h`: the time after which freed memory returns to the
-    /// system, in milliseconds.
-    pub(super) const PURGE_DELAY: c_int = 15;
-    /// The delay without an end.
-    pub(super) const NEVER: c_long = -1;
-
-    unsafe extern "C" {
-        /// Sets an option of the allocator.
-        fn mi_option_set(option: c_int, value: c_long);
-    }
-
-    pub(super) fn set(option: c_int, value: c_long) {
-        // SAFETY: the signature is that of `mimalloc.h`. The call writes one number, and the allocator
-        // refuses an option that it does not have.
-        unsafe { mi_option_set(option, value) }
     }
 }

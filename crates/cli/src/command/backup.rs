@@ -31,7 +31,7 @@ use crate::interrupt::{Interrupt, Patient};
 use crate::report::{Report, ReportObjects};
 use crate::session::{self, New, Session};
 use crate::source_command::{self, SourceCommand};
-use crate::{confirmation, escape, heap, select, units};
+use crate::{confirmation, escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
@@ -49,7 +49,6 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     }
     let mut walk = args.exclusion.walk_options()?;
     args.exclusion.warn_of_idle_patterns(report);
-    heap::keep_freed();
     let changed_blocks = args.changed_blocks.as_deref().map(changed_blocks::read).transpose()?;
     let mut session = open(args, global, report)?;
     exclude_own(&paths, global, &mut walk.exclude, report)?;

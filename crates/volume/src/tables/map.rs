@@ -147,7 +147,7 @@ impl Tables {
     }
 }
 
-fn decode(value: &[u8]) -> Option<Seq> {
+pub(super) fn decode(value: &[u8]) -> Option<Seq> {
     let mut rest = Cursor(value);
     rest.varint().filter(|_| rest.0.is_empty())
 }

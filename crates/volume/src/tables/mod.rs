@@ -4,6 +4,7 @@
 //! for one that is read after a crash. The rules of deletion are those of `docs/notes/burst.md`.
 
 mod audit;
+mod batch;
 mod catalog;
 mod counters;
 mod keys;

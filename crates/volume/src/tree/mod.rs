@@ -72,6 +72,40 @@ impl Tree {
         Ok(found.flatten())
     }
 
+    /// Returns what `decode` makes of the values of `count` keys, which are at least `from` and less than
+    /// `to`. `place` returns the index of a key in the result, or `None` for a key that is not wanted.
+    ///
+    /// Keys that are close together are found faster than by [`get`](Tree::get), but a page of each run
+    /// is read, whatever its filter says.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a run cannot be read or is damaged.
+    pub(crate) fn get_range<T>(
+        &self,
+        [from, to]: [Key; 2],
+        count: usize,
+        place: impl Fn(&Key) -> Option<usize>,
+        decode: impl Fn(&[u8]) -> T,
+    ) -> Result<Vec<Option<T>>> {
+        let mut found: Vec<Option<Option<T>>> = Vec::new();
+        found.resize_with(count, || None);
+        let mut take = |key: &Key, change: Option<&[u8]>| {
+            if let Some(found) = place(key).and_then(|place| found.get_mut(place))
+                && (found.is_none() || !rules::newest_counts())
+            {
+                *found = Some(change.map(&decode));
+            }
+        };
+        for map in std::iter::once(&self.active).chain(self.frozen.as_deref()) {
+            map.range(from, to).for_each(|(key, change)| take(&key, change));
+        }
+        for run in &self.runs {
+            run.for_each_in(&self.core, [&from, &to], &mut take)?;
+        }
+        Ok(found.into_iter().map(Option::flatten).collect())
+    }
+
     /// Sets the value of a key.
     pub(crate) fn put(&mut self, key: Key, value: &[u8]) {
         self.active.set(key, Some(value));

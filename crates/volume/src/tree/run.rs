@@ -3,7 +3,7 @@
 use super::fences::Fences;
 use super::filter::Filter;
 use super::key::Key;
-use super::page::{self, CHECKSUM_SIZE};
+use super::page::{self, CHECKSUM_SIZE, Entries};
 use super::pages::{Pages, fence_page_count};
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
@@ -116,6 +116,32 @@ impl Run {
             }
         }
         Ok(None)
+    }
+
+    /// Calls `take` with the changes of the keys from `from` up to, not including, `to`, in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a page cannot be read.
+    pub(super) fn for_each_in(
+        &self,
+        core: &Core,
+        [from, to]: [&Key; 2],
+        take: &mut impl FnMut(&Key, Option<&[u8]>),
+    ) -> Result<()> {
+        for index in self.fences.pages_of(from).start..self.fences.pages_of(to).end {
+            let page = self.page(core, index)?;
+            let content = &page[CHECKSUM_SIZE..];
+            let entries = Entries::from_restart(content, from);
+            let entries = entries.unwrap_or_else(|| Entries::new(content));
+            for (key, change) in entries.skip_while(|(key, _)| key < from) {
+                if key >= *to {
+                    return Ok(());
+                }
+                take(&key, change);
+            }
+        }
+        Ok(())
     }
 
     /// Returns a page with entries, with its checksum.

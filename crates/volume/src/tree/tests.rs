@@ -96,7 +96,19 @@ impl Pair {
             let range = self.map.range(from..to.max(from));
             let expected: Vec<_> = range.map(|(key, value)| (*key, Some(value.clone()))).collect();
             assert_eq!(found, expected, "{from:?} to {to:?}");
+            self.compare_some(key_count, [from, to]);
         }
+    }
+
+    /// Looks up some of the keys of a range at a time.
+    fn compare_some(&self, key_count: usize, range: [Key; 2]) {
+        let mut wanted: Vec<Key> = (0..key_count as u64 + 20).step_by(5).map(key).collect();
+        wanted.retain(|key| *key >= range[0] && *key < range[1]);
+        wanted.sort_unstable();
+        let place = |key: &Key| wanted.binary_search(key).ok();
+        let found = self.tree.get_range(range, wanted.len(), place, <[u8]>::to_vec).expect("read");
+        let expected: Vec<_> = wanted.iter().map(|key| self.map.get(key).cloned()).collect();
+        assert_eq!(found, expected, "{range:?}");
     }
 }
 

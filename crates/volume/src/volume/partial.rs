@@ -9,7 +9,7 @@ use std::sync::RwLockWriteGuard;
 use super::{State, Volume};
 use crate::error::Result;
 use crate::format::span::{BlockId, LayerId};
-use crate::tables::ZERO;
+use crate::tables::{Tables, ZERO};
 
 /// A block that is written in parts: what the next record of it will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,23 +57,53 @@ impl Volume {
         self.client_state().map(drop)
     }
 
-    /// Writes the block that is being written in parts, if there is one.
+    /// Returns a block of which a part is to be written.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the block is damaged or cannot be read.
+    pub(super) fn begin_partial(&self, tables: &Tables, id: BlockId) -> Result<Partial> {
+        let mut bytes = vec![0; self.block_size()];
+        let seq = tables.lookup(id.layer, id.block)?;
+        match self.core.blocks.get(&seq) {
+            Some(cached) => bytes.copy_from_slice(&cached),
+            None => self
+                .read_block(tables, id.layer, id.block, &mut bytes)
+                .map_err(|damaged| damaged.error)?,
+        }
+        Ok(Partial { id, bytes })
+    }
+
+    /// Writes the block that is being written in parts, if there is one, and keeps its bytes in memory:
+    /// another part of the block is often written or read next.
     ///
     /// # Errors
     ///
     /// Fails if the volume cannot be written. The block stays in memory then.
     pub(super) fn end_partial(&self, state: &mut State) -> Result<()> {
-        let Some(Partial { id, bytes }) = state.partial.take() else { return Ok(()) };
-        let fingerprint = self.fingerprint(&bytes);
-        if let Err(error) = self.write_block(state, id, &bytes, fingerprint) {
-            state.partial = Some(Partial { id, bytes });
-            return Err(error);
-        }
-        // Another part of the block is often written or read next.
+        let Some(Partial { id, bytes }) = self.write_partial(state)? else { return Ok(()) };
         let seq = state.tables.lookup(id.layer, id.block)?;
         if seq != ZERO {
             self.core.blocks.put(seq, bytes.into());
         }
         Ok(())
+    }
+
+    /// Writes the block that is being written in parts, if there is one, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written. The block stays in memory then.
+    pub(super) fn write_partial(&self, state: &mut State) -> Result<Option<Partial>> {
+        let Some(partial) = state.partial.take() else { return Ok(None) };
+        let Partial { id, bytes } = &partial;
+        let fingerprint = self.fingerprint(bytes);
+        match self.write_block(state, *id, bytes, fingerprint) {
+            Ok(()) => Ok(Some(partial)),
+            Err(error) => {
+                state.partial = Some(partial);
+                Err(error)
+            }
+        }
     }
 }

@@ -149,28 +149,26 @@ impl Volume {
         if count == 1 {
             return self.read_block(tables, layer, first, buffer);
         }
-        let mut fulls = Vec::new();
-        let mut next = first;
-        let mut blocks = buffer.chunks_exact_mut(size);
-        for used in tables.used_blocks(layer, first..first + count) {
-            let (block, seq) = used?;
-            for zeros in blocks.by_ref().take(index(block - next)) {
-                zeros.fill(0);
+        let seqs = tables.lookup_range(layer, first..first + count)?;
+        if let Some((block, _)) = (first..).zip(&seqs).find(|(_, seq)| **seq == LOST) {
+            return Err(lost(block));
+        }
+        let used: Vec<Seq> = seqs.iter().copied().filter(|seq| *seq != ZERO).collect();
+        let mut found = tables.stored_blocks(&used)?.into_iter();
+        let mut fulls = Vec::with_capacity(used.len());
+        for (seq, buffer) in seqs.into_iter().zip(buffer.chunks_exact_mut(size)) {
+            if seq == ZERO {
+                buffer.fill(0);
+                continue;
             }
-            next = block + 1;
-            let Some(buffer) = blocks.next() else { break };
-            if seq == LOST {
-                return Err(lost(block));
-            }
-            let stored = tables.stored(seq)?.ok_or_else(|| gone(seq))?;
+            let stored = found.next().flatten().ok_or_else(|| gone(seq))?;
             match stored.form {
                 Form::Full { .. } => fulls.push(FullBlock { seq, stored, buffer }),
                 Form::Burst { .. } | Form::Delta { .. } => {
-                    self.read_stored(tables, seq, buffer)?;
+                    self.read_with_references(tables, seq, &stored, buffer)?;
                 }
             }
         }
-        blocks.for_each(|zeros| zeros.fill(0));
         self.core
             .read_full_blocks(&mut fulls)
             .map_err(|(seq, error)| DamagedBlock { error, stored: Some(seq) })
@@ -217,8 +215,19 @@ impl Volume {
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
         let stored = tables.stored(seq)?.ok_or_else(|| gone(seq))?;
-        let references = references(tables, &stored)?;
-        self.core.read(&stored, &references, buffer).map_err(|Unreadable { error, reference }| {
+        self.read_with_references(tables, seq, &stored, buffer)
+    }
+
+    /// Reads a stored block, and those that it needs.
+    fn read_with_references(
+        &self,
+        tables: &Tables,
+        seq: Seq,
+        stored: &Stored,
+        buffer: &mut [u8],
+    ) -> std::result::Result<(), DamagedBlock> {
+        let references = references(tables, stored)?;
+        self.core.read(stored, &references, buffer).map_err(|Unreadable { error, reference }| {
             let blamed = reference.map_or(seq, |index| stored.references()[index]);
             DamagedBlock { error, stored: Some(blamed) }
         })
@@ -295,8 +304,4 @@ fn gone(seq: Seq) -> Error {
 fn lost(block: u64) -> DamagedBlock {
     let problem = "the record of its last change is damaged";
     Error::new(Kind::Corrupt, format!("block {block}"), problem).into()
-}
-
-fn index(number: u64) -> usize {
-    usize::try_from(number).expect("the blocks are in memory")
 }

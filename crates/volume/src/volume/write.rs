@@ -49,20 +49,13 @@ impl Disk {
                 }
                 let mut partial = match state.partial.take() {
                     Some(partial) => partial,
-                    None => {
-                        let before = volume.whole_block(&state.tables, view.layer, piece.block);
-                        let bytes = match before.map_err(|damaged| damaged.error)? {
-                            Some(before) => before.to_vec(),
-                            None => vec![0; self.block_size()],
-                        };
-                        Partial { id, bytes }
-                    }
+                    None => volume.begin_partial(&state.tables, id)?,
                 };
                 let is_end = piece.range.end == self.block_size();
                 partial.bytes[piece.range].copy_from_slice(part);
                 state.partial = Some(partial);
                 if is_end {
-                    volume.end_partial(&mut state)?;
+                    volume.write_partial(&mut state)?;
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use cutpoint_delta::common_prefix;
 use cutpoint_storage::Result;
 
 use crate::write::delta::{Delta, Part};
@@ -19,7 +20,7 @@ pub(super) fn is_rebuilt(references: &References<'_>, delta: &Delta, chunk: &[u8
         match *part {
             Part::Literal { len } => {
                 let new = delta.literals.get(literal_at..literal_at + len);
-                if new.is_none() || chunk.get(at..at + len) != new {
+                if !is_equal(chunk.get(at..at + len), new) {
                     return Ok(false);
                 }
                 literal_at += len;
@@ -41,11 +42,18 @@ pub(super) fn is_rebuilt(references: &References<'_>, delta: &Delta, chunk: &[u8
             return Ok(false);
         };
         for (_, at, range) in copies {
-            let old = bytes.get(range.clone());
-            if old.is_none() || chunk.get(*at..at + range.len()) != old {
+            if !is_equal(chunk.get(*at..at + range.len()), bytes.get(range.clone())) {
                 return Ok(false);
             }
         }
     }
     Ok(at == chunk.len())
+}
+
+/// Returns `true` if both parts exist and are equal. The function of musl that compares memory, which
+/// `==` calls, compares one byte at a time.
+fn is_equal(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| {
+        one.len() == other.len() && common_prefix(one, other) == one.len()
+    })
 }
