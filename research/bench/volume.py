@@ -199,7 +199,7 @@ class Contender:
             words = ["zpool", "create", "-f", "-m", str(mount), self.pool, str(self.pool_file)]
             return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
-        wait_until(made, "zpool create")
+        wait_until(made, "zpool create", 120)
         self.stack.callback(self.destroy_pool, mount)
         for setting in ("dedup=on", f"recordsize={self.block}", "atime=off", "compression=off"):
             call(["zfs", "set", setting, self.pool])
