@@ -59,7 +59,8 @@ struct Samples {
 }
 
 impl Samples {
-    /// Counts a hash, unless it is that of the sample before, or zero.
+    /// Takes a hash as a sample, and raises the features to its values. That of the sample before counts
+    /// once, and zero, which stands for no sample, never.
     #[inline(never)]
     fn add(&mut self, hash: u64, features: &mut Features) {
         if hash == self.last || hash == 0 {

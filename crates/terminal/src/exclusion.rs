@@ -109,13 +109,14 @@ impl Exclusion {
         let patterns =
             options.iter().flat_map(|(option, all)| all.iter().map(move |it| (option, it)));
         for (option, pattern) in patterns {
-            let name = source::implied_root_name(pattern);
-            let Some((name, hint)) = name.zip(source::every_folder_hint(pattern)) else { continue };
+            let Some(name) = source::implied_root_name(pattern) else { continue };
             if name.contains(['*', '?', '[', '{', '\\']) || Path::new("/").join(name).exists() {
                 continue;
             }
+            let hint = source::every_folder_hint(pattern);
+            let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
             report.warn(&format!(
-                "{option} {pattern}: matches nothing, because there is no /{name}; {hint}"
+                "{option} {pattern}: matches nothing, because there is no /{name}{hint}"
             ));
         }
     }

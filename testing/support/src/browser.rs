@@ -153,6 +153,7 @@ impl Browser {
         )
     }
 
+    /// Runs a script in the page and returns its result, or the error if it could not run.
     fn try_evaluate(&mut self, script: &str) -> Result<Value, Value> {
         let params = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
         let result = self.try_ask("Runtime.evaluate", params)?;

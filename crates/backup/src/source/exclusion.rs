@@ -144,7 +144,7 @@ pub fn implied_root_name(pattern: &str) -> Option<&str> {
     (is_implied && !name.starts_with(['!', '#'])).then_some(name)
 }
 
-/// Returns a hint for a pattern that has an [`implied_root_name`] and matches nothing.
+/// Returns a hint for a pattern that has matched nothing, if it has an [`implied_root_name`].
 pub fn every_folder_hint(pattern: &str) -> Option<String> {
     implied_root_name(pattern).map(|_| format!("`**/{pattern}` matches in every folder"))
 }

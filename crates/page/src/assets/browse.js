@@ -58,6 +58,7 @@ async function deepest(fetchSlice, slice) {
 }
 
 export async function browse({ state, parts: [id, ...parts], query }) {
+  const focus = document.activeElement;
   const snapshot = state.byId.get(id);
   if (!id && state.snapshots.length) { location.replace(addressOf(state.snapshots[0])); return null; }
   if (!snapshot) throw new Error('There is no such snapshot any more.');
@@ -131,8 +132,8 @@ export async function browse({ state, parts: [id, ...parts], query }) {
   view.addEventListener('shown', () => {
     list.reset(first.total, first.rows);
     // Who has gone to the search field in the meantime stays there.
-    const isInField = document.activeElement.matches('input');
-    if (first.total && !isInField) list.element.focus({ preventScroll: true });
+    const hasMoved = document.activeElement !== focus && document.activeElement.matches('input');
+    if (first.total && !hasMoved) list.element.focus({ preventScroll: true });
     if (wanted) show({ link: wanted });
   }, { once: true });
   view.addEventListener('keydown', (event) => {

@@ -28,8 +28,7 @@ impl Tables {
             };
             let own = self.tree.get_range(range, count, place, decode)?;
             for (found, own) in found.iter_mut().zip(own) {
-                let own = own.map(|seq| seq.ok_or_else(Tables::damaged)).transpose()?;
-                *found = found.or(own);
+                *found = found.or(Tables::decoded(own)?);
             }
             if found.iter().all(Option::is_some) {
                 break;
@@ -53,9 +52,18 @@ impl Tables {
             };
             let range = [first, last.saturating_add(1)].map(keys::stored);
             let place = |key: &_| group.binary_search(&keys::seq_of(key)?).ok();
-            let found = self.tree.get_range(range, group.len(), place, Stored::decode)?;
-            for stored in found {
-                all.push(stored.map(|stored| stored.ok_or_else(Tables::damaged)).transpose()?);
+            match self.tree.get_range(range, group.len(), place, Stored::decode) {
+                Ok(found) => {
+                    for stored in found {
+                        all.push(Tables::decoded(stored)?);
+                    }
+                }
+                // The page that cannot be read may be one that none of the blocks needs.
+                Err(_) => {
+                    for seq in group {
+                        all.push(self.stored(*seq)?);
+                    }
+                }
             }
         }
         Ok(all)

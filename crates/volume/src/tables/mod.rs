@@ -225,7 +225,11 @@ impl Tables {
 
     /// Returns the value of a key, of which `decode` returns `None` for bytes that are none.
     fn get<T>(&self, key: &Key, decode: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
-        let value = self.tree.get(key, decode)?;
+        Tables::decoded(self.tree.get(key, decode)?)
+    }
+
+    /// Returns a value that was found, or an error if its bytes were none.
+    fn decoded<T>(value: Option<Option<T>>) -> Result<Option<T>> {
         value.map(|value| value.ok_or_else(Tables::damaged)).transpose()
     }
 

@@ -80,7 +80,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// Fails if a run cannot be read or is damaged.
+    /// Fails if a run cannot be read or is damaged, though it may have none of the keys.
     pub(crate) fn get_range<T>(
         &self,
         [from, to]: [Key; 2],

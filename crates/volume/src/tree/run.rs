@@ -129,7 +129,7 @@ impl Run {
         [from, to]: [&Key; 2],
         take: &mut impl FnMut(&Key, Option<&[u8]>),
     ) -> Result<()> {
-        for index in self.fences.pages_of(from).start..self.fences.pages_of(to).end {
+        for index in self.first_page(from)..self.fences.pages_of(to).end {
             let page = self.page(core, index)?;
             let content = &page[CHECKSUM_SIZE..];
             let entries = Entries::from_restart(content, from);

@@ -6,6 +6,7 @@
 
 use std::sync::RwLockWriteGuard;
 
+use super::read::stored_at;
 use super::{State, Volume};
 use crate::error::Result;
 use crate::format::span::{BlockId, LayerId};
@@ -16,6 +17,8 @@ use crate::tables::{Tables, ZERO};
 pub(super) struct Partial {
     pub(super) id: BlockId,
     pub(super) bytes: Vec<u8>,
+    /// The byte of the block at which the writes began.
+    pub(super) start: usize,
 }
 
 impl Partial {
@@ -41,7 +44,7 @@ impl Volume {
     /// Fails if the volume cannot be written.
     pub(super) fn client_state(&self) -> Result<RwLockWriteGuard<'_, State>> {
         let mut state = self.write_state()?;
-        self.end_partial(&mut state)?;
+        self.end_partial(&mut state, false)?;
         Ok(state)
     }
 
@@ -57,53 +60,52 @@ impl Volume {
         self.client_state().map(drop)
     }
 
-    /// Returns a block of which a part is to be written.
+    /// Returns a block of which a part is to be written, from the byte `start` on.
     ///
     /// # Errors
     ///
     /// Fails if the block is damaged or cannot be read.
-    pub(super) fn begin_partial(&self, tables: &Tables, id: BlockId) -> Result<Partial> {
+    pub(super) fn begin_partial(
+        &self,
+        tables: &Tables,
+        id: BlockId,
+        start: usize,
+    ) -> Result<Partial> {
         let mut bytes = vec![0; self.block_size()];
-        let seq = tables.lookup(id.layer, id.block)?;
-        match self.core.blocks.get(&seq) {
-            Some(cached) => bytes.copy_from_slice(&cached),
-            None => self
-                .read_block(tables, id.layer, id.block, &mut bytes)
-                .map_err(|damaged| damaged.error)?,
-        }
-        Ok(Partial { id, bytes })
-    }
-
-    /// Writes the block that is being written in parts, if there is one, and keeps its bytes in memory:
-    /// another part of the block is often written or read next.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the volume cannot be written. The block stays in memory then.
-    pub(super) fn end_partial(&self, state: &mut State) -> Result<()> {
-        let Some(Partial { id, bytes }) = self.write_partial(state)? else { return Ok(()) };
-        let seq = state.tables.lookup(id.layer, id.block)?;
-        if seq != ZERO {
-            self.core.blocks.put(seq, bytes.into());
-        }
-        Ok(())
-    }
-
-    /// Writes the block that is being written in parts, if there is one, and returns it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the volume cannot be written. The block stays in memory then.
-    pub(super) fn write_partial(&self, state: &mut State) -> Result<Option<Partial>> {
-        let Some(partial) = state.partial.take() else { return Ok(None) };
-        let Partial { id, bytes } = &partial;
-        let fingerprint = self.fingerprint(bytes);
-        match self.write_block(state, *id, bytes, fingerprint) {
-            Ok(()) => Ok(Some(partial)),
-            Err(error) => {
-                state.partial = Some(partial);
-                Err(error)
+        let stored = stored_at(tables, id.layer, id.block).map_err(|damaged| damaged.error)?;
+        if let Some(seq) = stored {
+            match self.core.blocks.get(&seq) {
+                Some(cached) => bytes.copy_from_slice(&cached),
+                None => {
+                    self.read_stored(tables, seq, &mut bytes).map_err(|damaged| damaged.error)?
+                }
             }
         }
+        Ok(Partial { id, bytes, start })
+    }
+
+    /// Writes the block that is being written in parts, if there is one. `is_full` is set if its last
+    /// byte was written.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written. The block stays in memory then.
+    pub(super) fn end_partial(&self, state: &mut State, is_full: bool) -> Result<()> {
+        let Some(partial) = state.partial.take() else { return Ok(()) };
+        let Partial { id, bytes, start } = &partial;
+        let fingerprint = self.fingerprint(bytes);
+        if let Err(error) = self.write_block(state, *id, bytes, fingerprint) {
+            state.partial = Some(partial);
+            return Err(error);
+        }
+        if is_full && *start == 0 {
+            return Ok(());
+        }
+        // Another part of the block is often written or read next.
+        let seq = state.tables.lookup(id.layer, id.block)?;
+        if seq != ZERO {
+            self.core.blocks.put(seq, partial.bytes.into());
+        }
+        Ok(())
     }
 }

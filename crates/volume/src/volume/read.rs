@@ -278,7 +278,7 @@ impl Volume {
 }
 
 /// Returns the stored block of a block as it is seen through a layer, or `None` for zeros.
-fn stored_at(
+pub(super) fn stored_at(
     tables: &Tables,
     layer: LayerId,
     block: u64,

@@ -39,7 +39,7 @@ impl Disk {
                 rest = behind;
                 let id = BlockId { layer: view.layer, block: piece.block };
                 if state.partial.as_ref().is_some_and(|partial| partial.id != id) {
-                    volume.end_partial(&mut state)?;
+                    volume.end_partial(&mut state, false)?;
                 }
                 if part.len() == self.block_size() {
                     let fingerprint = fingerprints.next().flatten();
@@ -49,13 +49,13 @@ impl Disk {
                 }
                 let mut partial = match state.partial.take() {
                     Some(partial) => partial,
-                    None => volume.begin_partial(&state.tables, id)?,
+                    None => volume.begin_partial(&state.tables, id, piece.range.start)?,
                 };
                 let is_end = piece.range.end == self.block_size();
                 partial.bytes[piece.range].copy_from_slice(part);
                 state.partial = Some(partial);
                 if is_end {
-                    volume.write_partial(&mut state)?;
+                    volume.end_partial(&mut state, true)?;
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Disk {
             // In a full storage, what is freed may be what the block needs.
             let free = self.volume().core.folder.free_bytes();
             if free.is_none_or(|free| free > 4 * self.block_size() as u64) {
-                match self.volume().end_partial(&mut state) {
+                match self.volume().end_partial(&mut state, false) {
                     Err(error) if error.kind() == Kind::Full => {}
                     ended => ended?,
                 }
