@@ -1,15 +1,18 @@
 //! Serves a file as a disk by the server of volumes, as it is: what a volume is compared with, and how
 //! another device is served. With BLOCK_SIZE, each block that is read gets a checksum, and each block
 //! that is written a checksum and a hash, as a volume does it, and nothing is done with them: the time
-//! that every volume takes. The process runs until it is killed.
+//! that every volume takes. With `features`, every other block that is written gets features as well, as
+//! in mode `delta` a half that equals no stored block. The process runs until it is killed.
 //!
-//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET [BLOCK_SIZE]`
+//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET [BLOCK_SIZE [features]]`
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cutpoint_delta::super_features;
 use cutpoint_fingerprint::Blake3;
 use cutpoint_volume::nbd::{Address, Exports, Server};
 use cutpoint_volume::{Device, Error, Extent, Result};
@@ -23,15 +26,25 @@ struct PlainFile {
     /// The size of the blocks to hash in bytes, if any are.
     block_size: Option<usize>,
     hash: Blake3,
+    has_features: bool,
+    /// The number of blocks that were written for features.
+    count: AtomicUsize,
 }
 
 impl PlainFile {
-    /// Hashes the blocks of a request.
+    /// Hashes the blocks of a request, and computes their features.
     fn hash(&self, bytes: &[u8]) {
         if let Some(block_size) = self.block_size {
             let mut digests = Vec::new();
             self.hash.digests(&bytes.chunks(block_size).collect::<Vec<_>>(), &mut digests);
             std::hint::black_box(digests);
+            if self.has_features {
+                let blocks = bytes.chunks(block_size);
+                let before = self.count.fetch_add(blocks.len(), Ordering::Relaxed);
+                for block in blocks.skip(before % 2).step_by(2) {
+                    std::hint::black_box(super_features(block));
+                }
+            }
         }
         self.add_checksums(bytes);
     }
@@ -111,21 +124,27 @@ impl Exports for OneFile {
 fn main() -> std::io::Result<()> {
     let words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let usage = || -> ! {
-        eprintln!("usage: plain_file FILE SOCKET [BLOCK_SIZE]");
+        eprintln!("usage: plain_file FILE SOCKET [BLOCK_SIZE [features]]");
         std::process::exit(2);
     };
     let [file, socket, rest @ ..] = words.as_slice() else { usage() };
     let block_size = match rest {
         [] => None,
-        [size] => match size.to_str().and_then(|size| size.parse().ok()) {
+        [size, ..] => match size.to_str().and_then(|size| size.parse().ok()) {
             Some(size) if size > 0 => Some(size),
             _ => usage(),
         },
+    };
+    let has_features = match rest {
+        [] | [_] => false,
+        [_, word] if word.as_os_str() == "features" => true,
         _ => usage(),
     };
     let file = File::options().read(true).write(true).open(file)?;
     let size = file.metadata()?.len();
     let hash = Blake3::keyed(&[7; 32]);
-    let exports = OneFile(Arc::new(PlainFile { file, size, block_size, hash }));
+    let count = AtomicUsize::new(0);
+    let exports =
+        OneFile(Arc::new(PlainFile { file, size, block_size, hash, has_features, count }));
     Server::listen(&Address::Unix(socket.clone()), None)?.run(&exports, &|| false)
 }

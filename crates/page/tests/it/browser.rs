@@ -6,7 +6,7 @@ use std::{fs, str};
 
 use cutpoint_page::server::PageOptions;
 use cutpoint_testing::{Browser, SplitMix64, chromium};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::scene::Scene;
 
