@@ -241,7 +241,9 @@ fn page_fits_dark_and_phone(browser: &mut Browser) {
                 browser.ask("Emulation.setEmulatedMedia", json!({ "features": [] }));
             }
             browser.size(400, true);
-            wait(browser, "document.documentElement.scrollWidth <= 400");
+            std::thread::sleep(Duration::from_millis(300));
+            let widest = browser.evaluate("document.documentElement.scrollWidth").as_u64();
+            assert!(widest.is_some_and(|width| width <= 400), "{name}: {widest:?}");
             browser.keep_screenshot(&format!("{name}-{suffix}"));
         }
     }
