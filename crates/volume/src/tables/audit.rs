@@ -95,7 +95,7 @@ impl Tables {
         let [from, to] = keys::all_hashed();
         for entry in self.tree.range(from, to) {
             let (key, value) = entry.map_err(|error| error.to_string())?;
-            let value = value.unwrap_or_default();
+            let value = value.ok_or("an entry without a value")?;
             let table = keys::hash_table_of(&key).ok_or("a key of no table")?;
             let seq = Cursor(&value).varint().ok_or("an entry without a stored block")?;
             let Some(stored) = found.stored.get(&seq) else {

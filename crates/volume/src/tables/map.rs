@@ -8,7 +8,7 @@ use crate::format::cursor::{Cursor, put_varint};
 use crate::format::position::Seq;
 use crate::format::span::{BlockId, LayerId, Span};
 use crate::rules;
-use crate::tree::{Key, Merge};
+use crate::tree::{Entry, Merge};
 
 /// The value of a block that is zeros.
 pub(crate) const ZERO: Seq = 0;
@@ -159,8 +159,8 @@ impl Iterator for OwnBlocks<'_> {
     type Item = Result<(u64, Seq)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let decoded = |(key, value): (Key, Option<Vec<u8>>)| {
-            let seq = decode(&value.unwrap_or_default());
+        let decoded = |(key, value): Entry<'_>| {
+            let seq = value.and_then(|value| decode(&value));
             let block = keys::block_of(&key).map(|id| id.block);
             block.zip(seq).ok_or_else(Tables::damaged)
         };

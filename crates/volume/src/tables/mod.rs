@@ -196,7 +196,7 @@ impl Tables {
     pub(crate) fn stored_from(&self, from: Seq) -> impl Iterator<Item = Result<(Seq, Stored)>> {
         self.tree.range(keys::stored(from), keys::stored_end()).map(|entry| {
             let (key, value) = entry?;
-            let stored = Stored::decode(&value.unwrap_or_default());
+            let stored = value.and_then(|value| Stored::decode(&value));
             keys::seq_of(&key).zip(stored).ok_or_else(Tables::damaged)
         })
     }

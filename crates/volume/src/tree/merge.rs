@@ -1,5 +1,7 @@
 //! The entries of several sources in order, of which newer ones come first.
 
+use std::iter;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::key::Key;
@@ -11,25 +13,43 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::format::run::PAGE_SIZE;
 
+/// The value of a key where it is: in a map, or in a page.
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'a> {
+    Memory(&'a [u8]),
+    Page(Arc<[u8]>, Range<usize>),
+}
+
+impl Deref for Value<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Value::Memory(bytes) => bytes,
+            Value::Page(page, range) => &page[range.clone()],
+        }
+    }
+}
+
 /// A key and its value, `None` if it was deleted.
-type Entry = (Key, Option<Vec<u8>>);
+pub(crate) type Entry<'a> = (Key, Option<Value<'a>>);
 
 /// A source of entries in order.
 pub(crate) struct Source<'a> {
-    entries: Box<dyn Iterator<Item = Result<Entry>> + 'a>,
-    next: Option<Entry>,
+    entries: Box<dyn Iterator<Item = Result<Entry<'a>>> + 'a>,
+    next: Option<Entry<'a>>,
 }
 
 impl<'a> Source<'a> {
     /// Returns the entries of a map from `from` up to, not including, `to`.
     pub(crate) fn memory(map: &'a MemoryMap, from: Key, to: Key) -> Source<'a> {
         let entries = map.range(from, to);
-        Source::new(entries.map(|(key, value)| Ok((key, value.map(<[u8]>::to_vec)))))
+        Source::new(entries.map(|(key, value)| Ok((key, value.map(Value::Memory)))))
     }
 
     /// Returns the entries of a run from `from` up to, not including, `to`, by way of the cache.
     pub(crate) fn run(core: &'a Core, run: &'a Arc<Run>, from: Key, to: Key) -> Source<'a> {
-        let pages = RunEntries {
+        let mut pages = RunEntries {
             next_page: run.first_page(&from),
             page_count: run.data_page_count(),
             read: move |index| run.page(core, index),
@@ -38,8 +58,9 @@ impl<'a> Source<'a> {
             position: None,
         };
         // Errors are neither skipped nor taken for the end.
-        let before = |entry: &Result<Entry>, key: Key| entry.as_ref().ok().map(|it| it.0 < key);
-        let entries = pages.skip_while(move |entry| before(entry, from).unwrap_or(false));
+        let before = |entry: &Result<Entry<'_>>, key: Key| entry.as_ref().ok().map(|it| it.0 < key);
+        let entries = iter::from_fn(move || pages.next());
+        let entries = entries.skip_while(move |entry| before(entry, from).unwrap_or(false));
         Source::new(entries.take_while(move |entry| before(entry, to).unwrap_or(true)))
     }
 
@@ -58,17 +79,12 @@ impl<'a> Source<'a> {
             Ok(page)
         };
         let page_count = run.data_page_count();
-        Source::new(RunEntries {
-            next_page: 0,
-            page_count,
-            read,
-            from: None,
-            page: None,
-            position: None,
-        })
+        let mut entries =
+            RunEntries { next_page: 0, page_count, read, from: None, page: None, position: None };
+        Source::new(iter::from_fn(move || entries.next()))
     }
 
-    fn new(entries: impl Iterator<Item = Result<Entry>> + 'a) -> Source<'a> {
+    fn new(entries: impl Iterator<Item = Result<Entry<'a>>> + 'a) -> Source<'a> {
         Source { entries: Box::new(entries), next: None }
     }
 
@@ -91,10 +107,9 @@ struct RunEntries<Read> {
     position: Option<(usize, u16, Key)>,
 }
 
-impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> Iterator for RunEntries<Read> {
-    type Item = Result<Entry>;
-
-    fn next(&mut self) -> Option<Result<Entry>> {
+impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> RunEntries<Read> {
+    /// Returns the next entry.
+    fn next<'a>(&mut self) -> Option<Result<Entry<'a>>> {
         loop {
             if let Some(page) = &self.page {
                 let content = &page[CHECKSUM_SIZE..];
@@ -103,8 +118,13 @@ impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> Iterator for RunEntries<Read> {
                     None => Entries::new(content),
                 };
                 if let Some((key, value)) = entries.next() {
-                    let entry = (key, value.map(<[u8]>::to_vec));
-                    self.position = Some(entries.position());
+                    let position = entries.position();
+                    // A value is the last part of its entry.
+                    let end = page.len() - position.0;
+                    let in_page =
+                        |value: &[u8]| Value::Page(Arc::clone(page), end - value.len()..end);
+                    let entry = (key, value.map(in_page));
+                    self.position = Some(position);
                     return Some(Ok(entry));
                 }
             }
@@ -144,18 +164,25 @@ impl<'a> Merge<'a> {
     }
 
     /// Returns the next entry, deleted or not.
-    fn next_entry(&mut self) -> Result<Option<Entry>> {
+    fn next_entry(&mut self) -> Result<Option<Entry<'a>>> {
         if !self.is_started {
             self.sources.iter_mut().try_for_each(Source::advance)?;
             self.is_started = true;
         }
-        let keys = self.sources.iter().filter_map(|source| source.next.as_ref());
-        let Some(least) = keys.map(|(key, _)| *key).min() else { return Ok(None) };
-        let mut found = None;
-        for source in &mut self.sources {
-            if source.next.as_ref().is_some_and(|(key, _)| *key == least) {
-                let entry = source.next.take();
-                found = found.or(entry);
+        let mut least: Option<(usize, &Key)> = None;
+        for (index, source) in self.sources.iter().enumerate() {
+            if let Some((key, _)) = &source.next
+                && least.is_none_or(|(_, least)| key < least)
+            {
+                least = Some((index, key));
+            }
+        }
+        let Some((index, _)) = least else { return Ok(None) };
+        let found = self.sources[index].next.take();
+        self.sources[index].advance()?;
+        for source in &mut self.sources[index + 1..] {
+            let is_found = |(key, _): &Entry<'_>| found.as_ref().is_some_and(|(it, _)| it == key);
+            if source.next.as_ref().is_some_and(is_found) {
                 source.advance()?;
             }
         }
@@ -163,10 +190,10 @@ impl<'a> Merge<'a> {
     }
 }
 
-impl Iterator for Merge<'_> {
-    type Item = Result<Entry>;
+impl<'a> Iterator for Merge<'a> {
+    type Item = Result<Entry<'a>>;
 
-    fn next(&mut self) -> Option<Result<Entry>> {
+    fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.next_entry() {
                 Ok(Some((_, None))) if !self.with_deleted => {}

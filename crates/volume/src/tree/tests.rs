@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_testing::SplitMix64;
 
 use super::pages::Pages;
-use super::{Key, Run, RunMerge, Tree, write_run};
+use super::{Entry, Key, Run, RunMerge, Tree, write_run};
 use crate::core::Core;
 use crate::folder::{FaultyFolder, Folder, Survival};
 use crate::format::names;
@@ -92,7 +92,8 @@ impl Pair {
         let ends = [Key::new(&[&[0]]), key(77), key(300), Key::new(&[&[255]])];
         for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
             let found = self.tree.range(from, to);
-            let found: Vec<_> = found.map(|entry| entry.expect("read")).collect();
+            let copied = |(key, value): Entry<'_>| (key, value.map(|value| value.to_vec()));
+            let found: Vec<_> = found.map(|entry| copied(entry.expect("read"))).collect();
             let range = self.map.range(from..to.max(from));
             let expected: Vec<_> = range.map(|(key, value)| (*key, Some(value.clone()))).collect();
             assert_eq!(found, expected, "{from:?} to {to:?}");
