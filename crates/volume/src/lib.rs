@@ -58,6 +58,6 @@ pub use mode::{Burst, Compression, Mode};
 pub use rules::{Mutant, activate};
 pub use tables::{Counters, TableBytes};
 pub use volume::{
-    CheckSummary, CreateOptions, DISK_NAME_DEFAULT, Disk, DiskInfo, Extent, Finding, OpenOptions,
-    SEGMENT_SIZE_DEFAULT, SnapshotInfo, Statistics, Volume,
+    CheckSummary, CreateOptions, DISK_NAME_DEFAULT, Disk, DiskInfo, Extent, Finding, NamedBlock,
+    OpenOptions, SEGMENT_SIZE_DEFAULT, SnapshotInfo, Statistics, Volume,
 };

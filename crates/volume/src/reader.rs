@@ -155,8 +155,10 @@ impl Core {
                 continue;
             }
             let mut bytes = vec![0; block.len()];
-            self.read_content(reference, &mut bytes)
-                .map_err(|error| Unreadable { error, reference: Some(index) })?;
+            for _ in 0..rules::reference_read_count() {
+                self.read_content(reference, &mut bytes)
+                    .map_err(|error| Unreadable { error, reference: Some(index) })?;
+            }
             blocks.push(bytes.into());
         }
         self.combine(stored, &blocks, block).map_err(own)?;

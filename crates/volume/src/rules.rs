@@ -66,6 +66,21 @@ pub(crate) fn must_remove_fingerprint() -> bool {
     !is_broken!(KeepsFingerprint)
 }
 
+/// T8: a duplicate counts at its stored block.
+pub(crate) fn counts_duplicate() -> bool {
+    !is_broken!(ForgetsDuplicates)
+}
+
+/// T9: a block whose reference block cannot be read is stored whole.
+pub(crate) fn does_without_reference() -> bool {
+    !is_broken!(InsistsOnReference)
+}
+
+/// T10: a burst takes whole sectors.
+pub(crate) fn pads_bursts() -> bool {
+    !is_broken!(StoresUnpadded)
+}
+
 /// L1: a flush syncs every segment that has grown.
 pub(crate) fn must_sync_segments() -> bool {
     !is_broken!(SkipsSync)
@@ -174,6 +189,12 @@ pub(crate) fn must_verify_block() -> bool {
 /// R3: an entry of a table counts only if the checksum of its page matches.
 pub(crate) fn must_verify_page() -> bool {
     !is_broken!(TrustsPages)
+}
+
+/// R4: a burst is read with one read of its reference block and one of its own bytes. Returns the
+/// number of reads of the reference block.
+pub(crate) fn reference_read_count() -> usize {
+    1 + usize::from(is_broken!(ReadsReferenceAgain))
 }
 
 /// R2: a block that was found damaged is no duplicate and no reference of later writes.

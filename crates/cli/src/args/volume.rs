@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use cutpoint_terminal::units::parse_large_size;
 
 use super::access::NewSecrets;
@@ -14,7 +14,8 @@ use super::volume_transfer::{VolumeChanged, VolumeImport};
 /// are stored once, and similar blocks as their differences. `cutpoint volume serve` offers the disks to
 /// clients of the NBD protocol: the kernel (`nbd-client`), QEMU, `nbdfuse`, `nbdcopy`.
 ///
-/// Commands that are not `serve` also work while another process serves the volume: they ask it.
+/// While a process serves the volume, most other commands ask it. `import`, `key`, `rollback` and the
+/// deletion of a disk need a volume that is not served.
 #[derive(Debug, ClapArgs)]
 #[command(
     subcommand_required = true,
@@ -93,6 +94,25 @@ pub(crate) struct VolumeCreate {
     /// Compress blocks: none, lz4, zstd or zstd:LEVEL
     #[arg(long, value_name = "METHOD", default_value = "none")]
     pub(crate) compression: String,
+    /// Compare a block with the stored one before it counts as a duplicate
+    ///
+    /// Without this, blocks with the same fingerprint (a keyed hash of 256 bits) count as equal. With
+    /// it, each duplicate costs a read, and a stored block that is damaged is found and stored anew.
+    #[arg(long, value_enum, value_name = "SWITCH", default_value = "off")]
+    pub(crate) verify_duplicates: Switch,
+}
+
+/// A setting that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+impl Switch {
+    pub(crate) fn is_on(self) -> bool {
+        self == Switch::On
+    }
 }
 
 /// Offer the disks of a volume to NBD clients
@@ -150,6 +170,9 @@ pub(crate) struct VolumeServe {
     /// Compress blocks that are written from now on: none, lz4, zstd or zstd:LEVEL
     #[arg(long, value_name = "METHOD", conflicts_with = "read_only")]
     pub(crate) compression: Option<String>,
+    /// Compare blocks that are written from now on with stored ones before they count as duplicates
+    #[arg(long, value_enum, value_name = "SWITCH", conflicts_with = "read_only")]
+    pub(crate) verify_duplicates: Option<Switch>,
     /// Use up to SIZE of memory for changes and pages of the tables
     ///
     /// Up to 4 bytes for each stored block come to it. Less memory means more checkpoints and reads.

@@ -105,6 +105,7 @@ pub(crate) struct VolumeStats {
     pub(crate) block_size_bytes: u64,
     pub(crate) mode: String,
     pub(crate) compression: String,
+    pub(crate) verifies_duplicates: bool,
     pub(crate) used_bytes: u64,
     pub(crate) full_count: u64,
     pub(crate) full_bytes: u64,
@@ -132,6 +133,9 @@ pub(crate) struct VolumeStats {
     pub(crate) fingerprint_entry_count: u64,
     pub(crate) head_entry_count: u64,
     pub(crate) tail_entry_count: u64,
+    /// The number of bursts that HeadDT and TailDT have found.
+    pub(crate) head_burst_count: u64,
+    pub(crate) tail_burst_count: u64,
     pub(crate) feature_entry_count: u64,
     /// The counts of all writes since the volume was created.
     pub(crate) writes: VolumeWrites,

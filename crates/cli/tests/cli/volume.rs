@@ -158,7 +158,7 @@ fn check_names_damaged_blocks_and_others_are_read() {
     fs::write(&segment, bytes).expect("damaged");
     let found = sandbox.run(["volume", "check", "disk"]);
     let found = found.ended(1, &[]);
-    assert!(found.text().contains("block 3 cannot be read"), "{}", found.text());
+    assert!(found.text().contains("block 3 of main cannot be read"), "{}", found.text());
     let found = sandbox.run(["volume", "check", "disk", "--json"]).ended(1, &[]).events();
     assert_eq!(
         (&found[0]["type"], &found[0]["kind"]),

@@ -103,7 +103,7 @@ impl Change {
         let id = |rest: &mut Cursor<'_>| u32::try_from(rest.varint()?).ok().filter(|id| *id > 0);
         Some(match code {
             1 => {
-                let numbers = [rest.varint()?, rest.varint()?, rest.varint()?];
+                let numbers = [rest.varint()?, rest.varint()?, rest.varint()?, rest.varint()?];
                 Change::Settings(Settings::of_numbers(numbers)?)
             }
             2 => {

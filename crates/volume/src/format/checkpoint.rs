@@ -14,7 +14,7 @@ const MAGIC: &[u8; 8] = b"CutpChk\0";
 /// The number of counters of a checkpoint.
 pub(crate) const COUNTER_COUNT: usize = 20;
 /// The number of totals of a checkpoint.
-pub(crate) const TOTAL_COUNT: usize = 12;
+pub(crate) const TOTAL_COUNT: usize = 14;
 
 /// The values of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]

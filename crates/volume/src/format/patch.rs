@@ -1,5 +1,7 @@
 //! The way in which a burst changes its reference block.
 
+use crate::rules;
+
 /// The unit in which a burst is padded, in bytes: the sector of the paper.
 pub(crate) const SECTOR: usize = 512;
 
@@ -20,7 +22,8 @@ impl Patch {
 
     /// Returns the number of bytes that the burst takes, padded to sectors.
     pub(crate) fn padded_len(self, block_size: usize) -> usize {
-        self.data_len(block_size).next_multiple_of(SECTOR)
+        let unit = if rules::pads_bursts() { SECTOR } else { 1 };
+        self.data_len(block_size).next_multiple_of(unit)
     }
 
     /// Returns the content of the burst that gives `block`: its new bytes, padded.

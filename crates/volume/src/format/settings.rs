@@ -9,6 +9,8 @@ use crate::mode::{Burst, Compression, Mode};
 pub(crate) struct Settings {
     pub(crate) mode: Mode,
     pub(crate) compression: Compression,
+    /// Set if a block is compared with the stored one before it counts as a duplicate.
+    pub(crate) verifies_duplicates: bool,
 }
 
 /// The bit of tau that tells bytes from a fraction.
@@ -17,19 +19,19 @@ const TAU_BYTES: u64 = 1 << 63;
 const TAU_RAW: u64 = u64::MAX;
 
 impl Settings {
-    /// Returns the settings as three numbers.
-    pub(crate) fn numbers(self) -> [u64; 3] {
+    /// Returns the settings as four numbers.
+    pub(crate) fn numbers(self) -> [u64; 4] {
         let [code, tau] = mode_numbers(self.mode);
         let compression = match self.compression {
             Compression::None => 0,
             Compression::Lz4 => 1,
             Compression::Zstd(level) => 2 | u64::from(level) << 32,
         };
-        [code, tau, compression]
+        [code, tau, compression, u64::from(self.verifies_duplicates)]
     }
 
-    /// Returns the settings of three numbers, or `None` if they are those of none.
-    pub(crate) fn of_numbers([code, tau, compression]: [u64; 3]) -> Option<Settings> {
+    /// Returns the settings of four numbers, or `None` if they are those of none.
+    pub(crate) fn of_numbers([code, tau, compression, verifies]: [u64; 4]) -> Option<Settings> {
         let compression = match compression {
             0 => Compression::None,
             1 => Compression::Lz4,
@@ -39,7 +41,12 @@ impl Settings {
             }
             _ => return None,
         };
-        Some(Settings { mode: mode_of(code, tau)?, compression })
+        let verifies_duplicates = match verifies {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Settings { mode: mode_of(code, tau)?, compression, verifies_duplicates })
     }
 }
 

@@ -183,7 +183,9 @@ fn superblock_survives_its_bytes_only() {
 
 /// Returns a checkpoint with an entry of each kind.
 fn checkpoint() -> Checkpoint {
-    let settings = |mode, compression| Change::Settings(Settings { mode, compression });
+    let settings = |mode, compression| {
+        Change::Settings(Settings { mode, compression, verifies_duplicates: true })
+    };
     let burst = |tau| Mode::Burst(Burst { tau, c_max: 3, has_tails: false });
     let disk = DiskEntry { name: "main".to_owned(), layer: 2, size: 1 << 20 };
     let snapshot =

@@ -20,6 +20,12 @@ pub enum Mutant {
     DropsExhausted,
     /// T7: keeps the entries of freed bursts in BT, as listing 5 does.
     KeepsFingerprint,
+    /// T8: does not count duplicates at their stored block.
+    ForgetsDuplicates,
+    /// T9: refuses a block whose reference block cannot be read.
+    InsistsOnReference,
+    /// T10: counts and stores bursts without padding.
+    StoresUnpadded,
     /// L1: syncs no segment.
     SkipsSync,
     /// L2: syncs no names of segments.
@@ -62,6 +68,8 @@ pub enum Mutant {
     WritesOnce,
     /// R3: takes entries of damaged pages.
     TrustsPages,
+    /// R4: reads the reference block of a burst twice.
+    ReadsReferenceAgain,
     /// R1: returns blocks without verification.
     TrustsPayload,
     /// R2: uses blocks that were found damaged for later writes.

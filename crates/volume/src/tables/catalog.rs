@@ -126,6 +126,19 @@ impl Catalog {
             || self.snapshots.values().any(|snapshot| snapshot.layer == layer)
     }
 
+    /// Returns the disk, or DISK@SNAPSHOT, to which the blocks of a layer were written.
+    pub(crate) fn owner(&self, layer: LayerId) -> String {
+        if let Some(disk) = self.disks.values().find(|disk| disk.layer == layer) {
+            return disk.name.clone();
+        }
+        let mut snapshots = self.snapshots.values();
+        let named = snapshots.find(|snapshot| snapshot.layer == layer).and_then(|snapshot| {
+            let disk = self.disks.get(&snapshot.disk)?;
+            Some(format!("{}@{}", disk.name, snapshot.name))
+        });
+        named.unwrap_or_else(|| "a deleted snapshot".to_owned())
+    }
+
     /// Returns `true` if `layer` is below `upper`.
     fn is_below(&self, layer: LayerId, upper: LayerId) -> bool {
         self.chain(upper).any(|below| below == layer)

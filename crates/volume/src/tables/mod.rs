@@ -123,7 +123,8 @@ impl Tables {
                 Some(mut stored) => {
                     let is_full = matches!(stored.form, Form::Full { .. });
                     self.counters.count_duplicate(is_full);
-                    self.change_stored(target, &mut stored, |stored| stored.use_count += 1);
+                    let count = u64::from(rules::counts_duplicate());
+                    self.change_stored(target, &mut stored, |stored| stored.use_count += count);
                     self.set(id, target)
                 }
                 None => self.lose(record.body.written()),

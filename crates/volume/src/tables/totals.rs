@@ -20,6 +20,8 @@ pub(crate) struct Totals {
     pub(crate) lost_count: u64,
     /// The number of entries of DT and BT.
     pub(crate) fingerprint_count: u64,
+    /// The number of bursts whose reference block HeadDT and TailDT have found.
+    pub(crate) side_counts: [u64; 2],
 }
 
 impl Totals {
@@ -38,6 +40,9 @@ impl Totals {
         {
             adjust(total, change, is_there);
         }
+        if let Form::Burst { side, .. } = stored.form {
+            adjust(&mut self.side_counts[side as usize], 1, is_there);
+        }
     }
 
     /// Returns the totals in the order of a checkpoint.
@@ -45,6 +50,7 @@ impl Totals {
         let [full, burst, delta] = self.form_counts;
         let [full_bytes, burst_bytes, delta_bytes] = self.form_bytes;
         let [heads, tails] = self.edge_counts;
+        let [head_bursts, tail_bursts] = self.side_counts;
         [
             full,
             burst,
@@ -58,6 +64,8 @@ impl Totals {
             self.feature_count,
             self.lost_count,
             self.fingerprint_count,
+            head_bursts,
+            tail_bursts,
         ]
     }
 
@@ -71,6 +79,7 @@ impl Totals {
             feature_count: array[9],
             lost_count: array[10],
             fingerprint_count: array[11],
+            side_counts: [array[12], array[13]],
         }
     }
 }

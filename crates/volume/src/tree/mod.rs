@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 pub(crate) use self::key::Key;
 pub(crate) use self::memory::MemoryMap;
-pub(crate) use self::merge::{Entry, Merge};
 use self::merge::Source;
+pub(crate) use self::merge::{Entry, Merge};
 pub(crate) use self::run::Run;
 use self::run::is_hashed;
 use self::writer::RunWriter;

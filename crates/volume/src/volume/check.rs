@@ -25,8 +25,24 @@ pub struct Finding {
     pub problem: String,
     /// The number of blocks of disks and snapshots that cannot be read.
     pub block_count: u64,
-    /// The numbers of the first of these blocks in their disks.
-    pub blocks: Vec<u64>,
+    /// The first of these blocks.
+    pub blocks: Vec<NamedBlock>,
+}
+
+/// A block of a disk or a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedBlock {
+    /// The number of the block.
+    pub block: u64,
+    /// The disk, or DISK@SNAPSHOT, to which the block was written before the next snapshot. Later
+    /// snapshots and clones may have the block as well.
+    pub owner: String,
+}
+
+impl std::fmt::Display for NamedBlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.block, self.owner)
+    }
 }
 
 /// The result of a check.
@@ -167,12 +183,13 @@ fn whole(object: String, problem: String) -> Finding {
 /// Names the blocks of disks and snapshots that have damaged stored blocks.
 fn name_blocks(tables: &Tables, damaged: &mut BTreeMap<Seq, Finding>) -> Result<()> {
     for layer in tables.catalog.layers.keys() {
+        let owner = tables.catalog.owner(*layer);
         for entry in tables.own_blocks(*layer, 0..u64::MAX) {
             let (block, seq) = entry?;
             let Some(finding) = damaged.get_mut(&seq) else { continue };
             finding.block_count += 1;
             if finding.blocks.len() < LISTED_MAX {
-                finding.blocks.push(block);
+                finding.blocks.push(NamedBlock { block, owner: owner.clone() });
             }
         }
     }

@@ -23,6 +23,9 @@ const SIZE_PERCENT_BUSY: u64 = 150;
 /// checkpoint.
 const FREED_SEGMENTS_MIN: u64 = 4;
 
+/// The same while no client writes, in percent of the live bytes, if that is less.
+const FREED_PERCENT_MIN: u64 = 5;
+
 /// The number of bytes after which a cleaning frees segments, in sizes of a segment.
 const MOVED_SEGMENTS_MAX: u64 = 1;
 
@@ -33,6 +36,8 @@ struct Dirt {
     segments: BTreeSet<u64>,
     /// The number of bytes of all segments to be freed, without live records.
     freed_bytes: u64,
+    /// The number of live bytes of all segments.
+    live_bytes: u64,
 }
 
 impl Volume {
@@ -53,9 +58,9 @@ impl Volume {
     }
 
     /// Does the part of [`Volume::clean`] that is worth its cost while the volume is in use: less if
-    /// clients have written much since the last call, and the storage has room. Returns `true` if there
-    /// was one. To be called now and then. Returns early if `is_asked_to_stop` returns
-    /// `true`.
+    /// clients have written much since the last call and the storage has room, and all of it once they
+    /// have written nothing since the last call. Returns `true` if there was one. To be called now and
+    /// then. Returns early if `is_asked_to_stop` returns `true`.
     ///
     /// # Errors
     ///
@@ -73,13 +78,22 @@ impl Volume {
         }
         let appended = || self.read_state().log.mark().bytes;
         let since = appended() - self.cleaned_at.load(Ordering::Relaxed);
+        if since == 0 && self.is_settled.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         let is_busy = since >= u64::from(self.core.segment_size) && !self.is_short_of_space();
         let dirt = self.dirt(if is_busy { SIZE_PERCENT_BUSY } else { SIZE_PERCENT })?;
-        let is_due = dirt.freed_bytes >= FREED_SEGMENTS_MIN * u64::from(self.core.segment_size);
+        let mut freed_min = FREED_SEGMENTS_MIN * u64::from(self.core.segment_size);
+        if since == 0 {
+            freed_min = freed_min.min(dirt.live_bytes / 100 * FREED_PERCENT_MIN).max(1);
+        }
+        let is_due = dirt.freed_bytes >= freed_min;
         if is_due {
             self.clean_segments(&dirt, is_asked_to_stop)?;
         }
         self.cleaned_at.store(appended(), Ordering::Relaxed);
+        // Segments with damaged blocks stay, however often they are cleaned.
+        self.is_settled.store(since == 0, Ordering::Relaxed);
         Ok(is_due)
     }
 
@@ -149,11 +163,11 @@ impl Volume {
         let sizes: BTreeMap<u64, u64> = sized.collect();
         let live = |segment: &u64| live_bytes.get(segment).copied().unwrap_or_default();
         let mut size: u64 = sizes.values().sum();
-        let goal = live_bytes.values().sum::<u64>() / 100 * percent;
+        let mut dirt = Dirt { live_bytes: live_bytes.values().sum(), ..Dirt::default() };
+        let goal = dirt.live_bytes / 100 * percent;
         let mut candidates: Vec<(u64, u64)> =
             sizes.into_iter().filter(|(segment, _)| *segment < current).collect();
         candidates.sort_by_key(|(segment, size)| live(segment).saturating_mul(1000) / size.max(&1));
-        let mut dirt = Dirt::default();
         for (segment, len) in candidates {
             let (live, dead) = (live(&segment), len.saturating_sub(live(&segment)));
             if live > 0 && (size <= goal || dead == 0) {

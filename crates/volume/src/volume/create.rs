@@ -37,6 +37,8 @@ pub struct CreateOptions {
     pub mode: Mode,
     /// The first compression of writes.
     pub compression: Compression,
+    /// Set if a block is compared with the stored one before it counts as a duplicate.
+    pub verifies_duplicates: bool,
     /// The first passphrase of a volume that is encrypted.
     pub passphrase: Option<Vec<u8>>,
     /// The length from which on a segment of the log gets no further record, in bytes: from 64 KiB
@@ -63,6 +65,7 @@ impl CreateOptions {
             block_size,
             mode,
             compression: Compression::None,
+            verifies_duplicates: false,
             passphrase: None,
             segment_size: SEGMENT_SIZE_DEFAULT,
         }
@@ -123,7 +126,8 @@ impl Volume {
         if let Some(passphrase) = &options.passphrase {
             KeySlots::new(folder, id).add(&Secret::new(secret), passphrase, "")?;
         }
-        let settings = Settings { mode: options.mode, compression: options.compression };
+        let CreateOptions { mode, compression, verifies_duplicates, .. } = *options;
+        let settings = Settings { mode, compression, verifies_duplicates };
         let core = Arc::new(Core::new(Arc::clone(folder), &superblock, &secret, 0));
         let mut tables = Tables::new(Arc::clone(&core), settings);
         let disk = DiskEntry { name: options.disk.clone(), layer: 1, size: options.size };

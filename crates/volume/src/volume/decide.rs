@@ -54,18 +54,22 @@ impl Volume {
         written: Written<'a>,
     ) -> Result<Option<Decision<'a>>> {
         let Written { id, bytes, fingerprint } = written;
-        let mode = tables.catalog.settings.mode;
+        let settings = tables.catalog.settings;
+        let mode = settings.mode;
+        let mut search = Search::default();
         if mode.is_deduplicating()
             && let Some(target) = tables.find_equal(&fingerprint)?
         {
-            let body = Body::Duplicate { id, target };
-            let is_same = tables.lookup(id.layer, id.block)? == target;
-            return Ok((!is_same).then_some(Decision { body, content: None }));
+            if !settings.verifies_duplicates || self.is_stored_as(tables, target, bytes) {
+                let body = Body::Duplicate { id, target };
+                let is_same = tables.lookup(id.layer, id.block)? == target;
+                return Ok((!is_same).then_some(Decision { body, content: None }));
+            }
+            search.is_cancelled = true;
         }
         if mode == Mode::Delta {
-            return self.decide_delta(tables, written).map(Some);
+            return self.decide_delta(tables, written, search).map(Some);
         }
-        let mut search = Search::default();
         let mut keys = [None; 2];
         if let Some(burst) = mode.burst() {
             keys = self.edge_keys(burst, bytes);
@@ -85,7 +89,12 @@ impl Volume {
     }
 
     /// Decides how a block is stored that equals no other one in mode `delta`.
-    fn decide_delta<'a>(&self, tables: &Tables, written: Written<'a>) -> Result<Decision<'a>> {
+    fn decide_delta<'a>(
+        &self,
+        tables: &Tables,
+        written: Written<'a>,
+        search: Search,
+    ) -> Result<Decision<'a>> {
         let Written { id, bytes, fingerprint } = written;
         let features = super_features(bytes);
         let keys = self.edge_keys(Burst::default(), bytes);
@@ -102,9 +111,14 @@ impl Volume {
                 return Ok(Decision { body, content: Some(content.into()) });
             }
         }
-        let search = Search::default();
         let body = Body::Full { id, fingerprint, is_indexed: true, keys, features, search };
         Ok(Decision { body, content: Some(bytes.into()) })
+    }
+
+    /// Returns `true` if a stored block can be read and equals `bytes`.
+    fn is_stored_as(&self, tables: &Tables, seq: Seq, bytes: &[u8]) -> bool {
+        let mut block = vec![0; self.block_size()];
+        self.read_stored(tables, seq, &mut block).is_ok() && block == bytes
     }
 
     /// Returns full blocks that probably resemble a written one: the previous content of the block, if a
@@ -198,9 +212,15 @@ impl Volume {
             let full = tables.stored(reference)?.filter(|_| tables.trusts(reference));
             let full = full.filter(|it| matches!(it.form, Form::Full { .. }));
             let Some(full) = full else { continue };
-            let Ok(old) = self.reference_block(reference, &full) else {
-                search.is_cancelled = true;
-                continue;
+            let old = match self.reference_block(reference, &full) {
+                Ok(old) => old,
+                Err(unreadable) if !rules::does_without_reference() => {
+                    return Err(unreadable.error);
+                }
+                Err(_) => {
+                    search.is_cancelled = true;
+                    continue;
+                }
             };
             let (prefix, suffix) = common_edges(&old, bytes);
             let len = |len: usize| u32::try_from(len).expect("a block has at most 64 KiB");

@@ -18,11 +18,11 @@ mod unpin;
 mod upkeep;
 mod write;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use self::catalog::{DiskInfo, SnapshotInfo};
-pub use self::check::{CheckSummary, Finding};
+pub use self::check::{CheckSummary, Finding, NamedBlock};
 use self::checkpoint::{Checkpointer, Checkpoints};
 pub use self::create::{CreateOptions, DISK_NAME_DEFAULT, SEGMENT_SIZE_DEFAULT};
 pub use self::disk::Disk;
@@ -67,6 +67,8 @@ pub struct Volume {
     cleaning: Mutex<()>,
     /// The value of [`Mark::bytes`] when the log was last looked through for dead bytes.
     cleaned_at: AtomicU64,
+    /// Set if the log was cleaned while no client wrote, and nothing was written since.
+    is_settled: AtomicBool,
     /// Held while a delta is made.
     encoder: Mutex<Encoder>,
 }
@@ -126,6 +128,22 @@ impl Volume {
     /// Fails if the volume cannot be written.
     pub fn set_compression(&self, compression: Compression) -> Result<()> {
         self.set(|settings| settings.compression = compression)
+    }
+
+    /// Returns `true` if a block is compared with the stored one before it counts as a duplicate.
+    #[must_use]
+    pub fn verifies_duplicates(&self) -> bool {
+        self.read_state().tables.catalog.settings.verifies_duplicates
+    }
+
+    /// Changes if later writes compare a block with the stored one before it counts as a duplicate. The
+    /// change is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written.
+    pub fn set_verifies_duplicates(&self, verifies_duplicates: bool) -> Result<()> {
+        self.set(|settings| settings.verifies_duplicates = verifies_duplicates)
     }
 
     fn set(&self, change: impl FnOnce(&mut Settings)) -> Result<()> {

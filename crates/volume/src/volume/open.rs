@@ -1,7 +1,7 @@
 //! Opens a volume: the newest checkpoint, and the log behind it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 
@@ -125,6 +125,7 @@ impl Volume {
             merging: Mutex::new(()),
             cleaning: Mutex::new(()),
             cleaned_at: AtomicU64::new(0),
+            is_settled: AtomicBool::new(false),
             encoder: Mutex::new(Encoder::new()),
             core,
         })

@@ -16,6 +16,8 @@ pub struct Statistics {
     pub mode: Mode,
     /// The compression of writes.
     pub compression: Compression,
+    /// Set if a block is compared with the stored one before it counts as a duplicate.
+    pub verifies_duplicates: bool,
     /// The number of blocks of all disks and snapshots that are not zeros. What a disk and its
     /// snapshots have in common counts once.
     pub used_block_count: u64,
@@ -37,6 +39,8 @@ pub struct Statistics {
     pub fingerprint_count: u64,
     /// The number of entries of HeadDT and TailDT.
     pub view_count: [u64; 2],
+    /// The number of bursts whose reference block HeadDT and TailDT have found.
+    pub burst_count_by_side: [u64; 2],
     /// The number of entries of the table of features.
     pub feature_count: u64,
     /// The bytes of live records in the log, with headers.
@@ -87,6 +91,7 @@ impl Volume {
             block_size: self.block_size() as u64,
             mode: tables.catalog.settings.mode,
             compression: tables.catalog.settings.compression,
+            verifies_duplicates: tables.catalog.settings.verifies_duplicates,
             used_block_count: tables.catalog.layers.values().map(|layer| layer.used_count).sum(),
             full_count: totals.form_counts[0],
             burst_count: totals.form_counts[1],
@@ -97,6 +102,7 @@ impl Volume {
             delta_bytes: totals.form_bytes[2],
             fingerprint_count: totals.fingerprint_count,
             view_count: totals.edge_counts,
+            burst_count_by_side: totals.side_counts,
             feature_count: totals.feature_count,
             live_bytes: tables.live_bytes.values().sum(),
             physical_bytes,

@@ -82,7 +82,7 @@ pub(crate) fn flips(mode: &str, is_checkpointed: bool) -> Result<(), String> {
             let unreadable = unreadable(&volume, &expected).map_err(at)?;
             damaged_count += usize::from(!unreadable.is_empty());
             let named: BTreeSet<u64> =
-                findings(&volume).iter().flat_map(|it| it.blocks.clone()).collect();
+                findings(&volume).into_iter().flat_map(|it| it.blocks).map(|it| it.block).collect();
             if named != unreadable {
                 return Err(at(format!("{named:?} named, {unreadable:?} unreadable")));
             }
@@ -165,6 +165,60 @@ fn open_large(folder: &FaultyFolder) -> Result<Opened, String> {
 /// Flips a bit of each header that a sector may have.
 pub(crate) fn flip_headers(folder: &FaultyFolder, log: &str, sector: usize) {
     (sector..sector + 4096).step_by(128).for_each(|header| folder.flip(log, header + 20, 0));
+}
+
+/// Returns a volume whose first block, which is stored whole, has a flipped bit in the log.
+pub(crate) fn with_damaged_block(mode: &str, bytes: &[u8]) -> Opened {
+    let folder = create(8, 4096, mode);
+    let volume = open(&folder);
+    write(&volume, 0, bytes);
+    volume.checkpoint().expect("written");
+    drop(volume);
+    let names = folder.names().expect("names");
+    let (name, offset) = names
+        .iter()
+        .find_map(|name| {
+            let mut found = vec![0; usize::try_from(folder.size(name).ok()?).ok()?];
+            folder.read_at(name, 0, &mut found).ok()?;
+            let offset = found.windows(bytes.len()).position(|window| window == bytes)?;
+            Some((name.clone(), offset))
+        })
+        .expect("the block is in the log");
+    folder.flip(&name, offset + BLOCK / 2, 0);
+    open(&folder)
+}
+
+#[test]
+fn duplicate_of_a_damaged_block_is_stored_anew_if_duplicates_are_verified() {
+    for mode in ["exact", "burst", "delta"] {
+        for is_verified in [false, true] {
+            let bytes = block(7, BLOCK);
+            let volume = with_damaged_block(mode, &bytes);
+            volume.set_verifies_duplicates(is_verified).expect("set");
+            write(&volume, 1, &bytes);
+            let is_read = read(&volume, 1).is_ok_and(|found| found == bytes);
+            assert_eq!(is_read, is_verified, "{mode}");
+            let statistics = volume.statistics().expect("statistics");
+            assert_eq!(statistics.counters.duplicate_count, u64::from(!is_verified), "{mode}");
+            assert_eq!(statistics.counters.cancelled_count, u64::from(is_verified), "{mode}");
+            read(&volume, 0).expect_err("damaged");
+            assert_eq!(volume.audit(), Ok(()), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn verified_duplicates_of_intact_blocks_are_stored_once() {
+    let folder = create(8, 4096, "burst");
+    let volume = open(&folder);
+    volume.set_verifies_duplicates(true).expect("set");
+    volume.flush().expect("flushed");
+    drop(volume);
+    let volume = open(&folder);
+    assert!(volume.verifies_duplicates(), "the setting is durable");
+    (0..4).for_each(|number| write(&volume, number, &block(7, BLOCK)));
+    let statistics = volume.statistics().expect("statistics");
+    assert_eq!((statistics.full_count, statistics.counters.duplicate_count), (1, 3));
 }
 
 fn refuse(folder: &FaultyFolder, log: &str, sector: usize) {

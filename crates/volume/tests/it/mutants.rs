@@ -5,7 +5,7 @@ use cutpoint_volume::{Mutant, Survival, activate};
 use crate::at_once::overwrite_during_a_checkpoint;
 use crate::burst::made_of;
 use crate::crash::{Check, Run, storm};
-use crate::damage::{bad_sector, flip_headers, flips};
+use crate::damage::{bad_sector, flip_headers, flips, with_damaged_block};
 use crate::layers::{flip_change, live};
 use crate::support::{BLOCK, block, create, open, read, try_open, write};
 
@@ -76,6 +76,7 @@ fn mutants_of_the_tables_are_noticed() {
         Mutant::NeverMakesRoom,
         Mutant::DropsExhausted,
         Mutant::KeepsFingerprint,
+        Mutant::ForgetsDuplicates,
     ] {
         assert_noticed(mutant, deletions);
     }
@@ -91,6 +92,54 @@ fn mutant_that_keeps_exhausted_entries_is_noticed() {
         let statistics = volume.statistics().map_err(|error| error.to_string())?;
         let bursts = statistics.burst_count;
         if bursts == 2 { Ok(()) } else { Err(format!("{bursts} bursts, expected 2")) }
+    });
+}
+
+#[test]
+fn mutant_that_insists_on_a_reference_is_noticed() {
+    assert_noticed(Mutant::InsistsOnReference, || {
+        let volume = with_damaged_block("burst", &made_of(1, 2, 3));
+        volume.write(4096, &made_of(1, 4, 3)).map_err(|error| error.to_string())?;
+        let statistics = volume.statistics().map_err(|error| error.to_string())?;
+        let (fulls, cancelled) = (statistics.full_count, statistics.counters.cancelled_count);
+        let is_right = read(&volume, 1).is_ok_and(|bytes| bytes == made_of(1, 4, 3));
+        if is_right && (fulls, cancelled) == (2, 1) {
+            Ok(())
+        } else {
+            Err(format!("{fulls} full blocks, {cancelled} cancelled"))
+        }
+    });
+}
+
+#[test]
+fn mutant_that_does_not_pad_bursts_is_noticed() {
+    assert_noticed(Mutant::StoresUnpadded, || {
+        let volume = open(&create(8, 4096, "burst"));
+        let mut similar = made_of(1, 2, 3);
+        write(&volume, 0, &similar);
+        let live = || volume.statistics().map(|it| it.live_bytes).map_err(|it| it.to_string());
+        let before = live()?;
+        similar[1000] = 9;
+        write(&volume, 1, &similar);
+        // A header has 128 bytes.
+        let len = live()? - before;
+        if len == 128 + 512 { Ok(()) } else { Err(format!("{len} bytes")) }
+    });
+}
+
+#[test]
+fn mutant_that_reads_a_reference_twice_is_noticed() {
+    assert_noticed(Mutant::ReadsReferenceAgain, || {
+        let folder = create(8, 4096, "burst");
+        let volume = open(&folder);
+        write(&volume, 0, &made_of(1, 2, 3));
+        write(&volume, 1, &made_of(1, 4, 3));
+        drop(volume);
+        let volume = open(&folder);
+        let before = folder.read_count();
+        read(&volume, 1).map_err(|error| error.to_string())?;
+        let count = folder.read_count() - before;
+        if count == 2 { Ok(()) } else { Err(format!("{count} reads")) }
     });
 }
 

@@ -58,6 +58,29 @@ fn trimmed_volume_shrinks_to_what_is_live() {
     }
 }
 
+/// The dead bytes of three segments are not worth a cleaning while clients write.
+#[test]
+fn few_dead_bytes_are_freed_once_no_client_writes() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let volume = open(&folder);
+    for number in 0..60 {
+        write(&volume, number, &similar(number * 10));
+    }
+    volume.trim(6 * 4096, 54 * 4096).expect("trimmed");
+    let is_cleaned = || volume.clean_if_due(&|| false).expect("looked");
+    assert!(!is_cleaned(), "a client has written");
+    assert!(is_cleaned(), "no client has written");
+    assert!(!is_cleaned(), "nothing has changed");
+    let statistics = volume.statistics().expect("statistics");
+    let log = statistics.physical_bytes - statistics.table_bytes;
+    let limit = statistics.live_bytes * 6 / 5 + SEGMENT;
+    // Superblocks and checkpoints have less than 16 KiB.
+    assert!(log <= limit + 16 * 1024, "{statistics:?}");
+    (0..6).for_each(|number| {
+        assert_eq!(read(&volume, number).expect("read"), similar(number * 10), "{number}");
+    });
+}
+
 /// Writes blocks until one is refused, and returns their number.
 fn fill(opened: &Opened) -> u64 {
     for number in 0..BLOCK_COUNT {

@@ -75,7 +75,7 @@ fn message(finding: &CheckFinding) -> String {
     if finding.block_count == 0 {
         return finding.problem.clone();
     }
-    let listed: Vec<String> = finding.blocks.iter().map(u64::to_string).collect();
+    let listed = &finding.blocks;
     let rest = finding.block_count - listed.len() as u64;
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let noun = if finding.block_count == 1 { "block" } else { "blocks" };

@@ -74,12 +74,14 @@ pub(super) struct CheckFinding {
     pub(super) object: String,
     pub(super) problem: String,
     pub(super) block_count: u64,
-    pub(super) blocks: Vec<u64>,
+    /// The first blocks, each with its disk or snapshot.
+    pub(super) blocks: Vec<String>,
 }
 
 impl From<&Finding> for CheckFinding {
     fn from(finding: &Finding) -> CheckFinding {
         let Finding { object, problem, block_count, blocks } = finding.clone();
+        let blocks = blocks.iter().map(ToString::to_string).collect();
         CheckFinding { object, problem, block_count, blocks }
     }
 }

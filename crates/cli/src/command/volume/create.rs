@@ -22,14 +22,24 @@ pub(super) struct NewVolume<'a> {
     pub(super) block_size: u64,
     pub(super) mode: &'a str,
     pub(super) compression: &'a str,
+    pub(super) verifies_duplicates: bool,
 }
 
 pub(crate) fn run(args: &VolumeCreate, secrets: &Secrets, report: &Report) -> Result<Exit> {
-    let VolumeCreate { folder, size, disk, block_size, mode, compression } = args;
+    let VolumeCreate { folder, size, disk, block_size, mode, compression, verify_duplicates } =
+        args;
     if folder.join("volume").exists() {
         return add(args, secrets, report);
     }
-    let new = NewVolume { folder, disk, size: *size, block_size: *block_size, mode, compression };
+    let new = NewVolume {
+        folder,
+        disk,
+        size: *size,
+        block_size: *block_size,
+        mode,
+        compression,
+        verifies_duplicates: verify_duplicates.is_on(),
+    };
     let options = volume(&new, secrets, report)?;
     let encrypted = options.passphrase.is_some();
     let mode = options.mode.to_string();
@@ -61,6 +71,7 @@ pub(super) fn volume(
     let mut options = CreateOptions {
         disk: new.disk.to_owned(),
         compression: super::compression(new.compression)?,
+        verifies_duplicates: new.verifies_duplicates,
         ..CreateOptions::new(new.size, block_size, super::mode(new.mode)?)
     };
     options.check().map_err(|error| Failure::failed(error.to_string()))?;

@@ -91,6 +91,7 @@ fn import(
                 block_size: args.block_size,
                 mode: &args.mode,
                 compression: &args.compression,
+                verifies_duplicates: false,
             },
             secrets,
             report,

@@ -91,12 +91,14 @@ fn stats(statistics: &Statistics) -> VolumeStats {
     let [head_exhausted_count, tail_exhausted_count] = counters.exhausted_count;
     let [head_replaced_count, tail_replaced_count] = counters.replaced_count;
     let [head_entry_count, tail_entry_count] = statistics.view_count;
+    let [head_burst_count, tail_burst_count] = statistics.burst_count_by_side;
     let tables = statistics.bytes_by_table;
     VolumeStats {
         size_bytes: statistics.size,
         block_size_bytes: statistics.block_size,
         mode: statistics.mode.to_string(),
         compression: statistics.compression.to_string(),
+        verifies_duplicates: statistics.verifies_duplicates,
         used_bytes: statistics.used_block_count * statistics.block_size,
         full_count: statistics.full_count,
         full_bytes: statistics.full_bytes,
@@ -121,6 +123,8 @@ fn stats(statistics: &Statistics) -> VolumeStats {
         fingerprint_entry_count: statistics.fingerprint_count,
         head_entry_count,
         tail_entry_count,
+        head_burst_count,
+        tail_burst_count,
         feature_entry_count: statistics.feature_count,
         writes: VolumeWrites {
             full_count: counters.full_count,

@@ -45,6 +45,9 @@ pub(crate) fn run(args: &VolumeServe, secrets: &Secrets, report: &Report) -> Res
     if let Some(compression) = compression {
         volume.set_compression(compression).map_err(failed)?;
     }
+    if let Some(switch) = args.verify_duplicates {
+        volume.set_verifies_duplicates(switch.is_on()).map_err(failed)?;
+    }
     let control = Control::listen(&args.folder);
     let control = control.with_context(|| format!("{}: control socket", args.folder.display()))?;
     let server = listen(&address, tls)?;

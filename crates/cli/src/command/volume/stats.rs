@@ -59,6 +59,11 @@ fn tables(stats: &VolumeStats) -> String {
     if each.is_empty() { all } else { format!("{all}: {}", each.join(", ")) }
 }
 
+fn mode(stats: &VolumeStats) -> String {
+    let verified = if stats.verifies_duplicates { ", duplicates verified" } else { "" };
+    format!("{}{verified}", stats.mode)
+}
+
 /// Returns the lines of the output: name and value.
 fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
     let writes = &stats.writes;
@@ -67,7 +72,7 @@ fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("size", short_size(stats.size_bytes)),
         ("block size", short_size(stats.block_size_bytes)),
-        ("mode", stats.mode.clone()),
+        ("mode", mode(stats)),
         ("compression", stats.compression.clone()),
         ("used", units::size(stats.used_bytes)),
         ("whole", stored(stats.full_bytes, stats.full_count)),
@@ -90,10 +95,12 @@ fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
         (
             "found",
             format!(
-                "{} by head, {} by tail, {} exhausted",
+                "{} by head, {} by tail, {} exhausted, {} replaced, {} cancelled",
                 writes.head_hit_count,
                 writes.tail_hit_count,
-                writes.head_exhausted_count + writes.tail_exhausted_count
+                writes.head_exhausted_count + writes.tail_exhausted_count,
+                writes.head_replaced_count + writes.tail_replaced_count,
+                writes.cancelled_count
             ),
         ),
     ];
