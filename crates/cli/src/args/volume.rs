@@ -233,7 +233,10 @@ pub(crate) struct VolumeCheck {
 #[command(before_help = "\
 Examples:
   cutpoint volume connect disk
-  cutpoint volume connect disk main@monday --read-only")]
+  cutpoint volume connect disk main@monday --read-only
+  cutpoint volume connect /var/lib/cutpoint/volumes/vms \
+    --socket /run/cutpoint/vms.socket
+      Connects a disk that the systemd unit serves.")]
 pub(crate) struct VolumeConnect {
     /// Folder of the volume, which another process serves
     #[arg(value_name = "DIR")]
@@ -241,6 +244,9 @@ pub(crate) struct VolumeConnect {
     /// Disk, or DISK@SNAPSHOT [default: main, or the only one]
     #[arg(value_name = "DISK", default_value = "")]
     pub(crate) disk: String,
+    /// Socket at which the disk is served [default: DIR/nbd.socket]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
     /// Make a device that cannot be written
     #[arg(long)]
     pub(crate) read_only: bool,

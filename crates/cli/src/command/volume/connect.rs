@@ -20,10 +20,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(args: &VolumeConnect, report: &Report) -> Result<Exit> {
-    let socket = std::path::absolute(args.folder.join(super::serve::SOCKET))?;
+    let default = || args.folder.join(super::serve::SOCKET);
+    let socket = std::path::absolute(args.socket.clone().unwrap_or_else(default))?;
     if !socket.exists() {
-        let failure = Failure::failed(format!("{}: not served", args.folder.display()));
-        let remedy = "`cutpoint volume serve` serves it, in another terminal";
+        let (folder, shown) = (args.folder.display(), socket.display());
+        let failure = Failure::failed(format!("{folder}: not served at {shown}"));
+        let remedy = "`cutpoint volume serve` serves it, in another terminal; --socket names \
+                      the socket of its --listen unix:PATH";
         return Err(failure.with_remedy(remedy).into());
     }
     let interrupt = Interrupt::listen_without_limit();
