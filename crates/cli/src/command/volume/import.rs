@@ -83,19 +83,16 @@ fn import(
         source.size().checked_next_multiple_of(block_size.max(1)).unwrap_or(u64::MAX)
     };
     if !had_volume {
-        super::create::volume(
-            &super::create::NewVolume {
-                folder,
-                disk: &args.disk,
-                size: new_size(args.block_size),
-                block_size: args.block_size,
-                mode: &args.mode,
-                compression: &args.compression,
-                verifies_duplicates: false,
-            },
-            secrets,
-            report,
-        )?;
+        let new = super::create::NewVolume {
+            folder,
+            disk: &args.disk,
+            size: new_size(args.block_size),
+            block_size: args.block_size,
+            mode: &args.mode,
+            compression: &args.compression,
+            verifies_duplicates: false,
+        };
+        super::create::volume(&new, secrets, report)?;
     }
     let options = OpenOptions::new(Access::Write);
     let volume = Arc::new(super::open(folder, &options, secrets, report)?);
