@@ -65,6 +65,9 @@ pub(crate) const ELAPSED: &str = "elapsed";
 /// The metric of a row whose note is the reason why there are no figures.
 pub(crate) const ABSENT: &str = "absent";
 
+/// The kind of measurement of volumes that are served, whose rows `research/runs/volume.py` adds.
+pub(crate) const VOLUME: &str = "volume";
+
 /// The level of work that comes before chunking, which is no level of chunking.
 pub(crate) const LEARNING: &str = "learning";
 

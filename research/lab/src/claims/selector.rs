@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Row;
-use crate::row::LEARNING;
+use crate::row::{LEARNING, VOLUME};
 
 /// A selector of a row. Fields that are absent match any value.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -65,6 +65,14 @@ impl Selector {
         self.level.as_ref().is_some_and(|level| level.ends_with("-512"))
             && is_there("-256")
             && !is_there("-512")
+    }
+
+    /// Returns `true` if the row is one of a volume, and the rows have none of any volume: a script
+    /// adds them, often to a record of their own.
+    pub(crate) fn lacks_volume(&self, rows: &[Row]) -> bool {
+        let is_of_volume = |measure: &str| measure == VOLUME;
+        self.measure.as_deref().is_some_and(is_of_volume)
+            && !rows.iter().any(|row| is_of_volume(&row.measure))
     }
 }
 

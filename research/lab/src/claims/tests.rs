@@ -255,6 +255,13 @@ fn missing_row_is_named() {
     let missing = "not among these results: mean of VSEQ-512.";
     assert_eq!(reason(&[wide("VSEQ-256"), wide("VRAM-512")]), missing, "only this row is missing");
     assert_eq!(reason(&[wide("plain")]), missing, "no forms of the papers");
+    let served = Selector { measure: Some("volume".to_owned()), ..select("") };
+    let wanted = Claim { rows: vec![served], ..claim(Test::Value, 1.0, &[]) };
+    let lacking = "no rows of a volume are in this record; papers-volume.md has them.";
+    assert_eq!(wanted.answer(&[wide("plain")]).reason, lacking, "a record without volumes");
+    let other = Row { measure: "volume".to_owned(), ..Row::new("growth", 1.0, "") };
+    let missing = wanted.answer(&[other]).reason;
+    assert!(missing.starts_with("not among these results"), "only this row: {missing}");
     let none = Claim { reason: "no such machine".to_owned(), ..claim(Test::None, 1.0, &[]) };
     assert_eq!(none.answer(&rows()).reason, "no such machine", "its own reason");
 }
