@@ -29,15 +29,18 @@ const SHOWN: [(&str, &[&str]); 12] = [
     ("volume", &VOLUME),
 ];
 
-/// The metrics of volumes that the page draws or that answer a claim.
-const VOLUME: [&str; 8] = [
+/// The metrics of volumes that the page draws or lists, or that answer a claim.
+const VOLUME: [&str; 11] = [
     "dedup_ratio",
     "write_throughput",
     "read_throughput",
+    "write_wall_throughput",
+    "read_wall_throughput",
     "checksum_share",
     "lock_share",
     "matching_share",
     "table_entries",
+    "table_bytes",
     "growth",
 ];
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::frontier::Frontier;
+use super::volume::volume_table;
 use super::{AnsweredClaim, answered, name_and_question};
 use crate::claims::{Cause, Verdict};
 use crate::{Results, Row};
@@ -104,6 +105,7 @@ pub fn markdown(results: &Results, which: Which) -> String {
             );
         }
     }
+    volume_table(&mut text, rows);
     if which == Which::WithRows {
         return text;
     }
@@ -193,7 +195,7 @@ fn verdict_text(verdict: Verdict, cause: Option<Cause>) -> String {
 }
 
 /// Appends a row of a table, with special characters escaped.
-fn row(text: &mut String, cells: &[&str]) {
+pub(super) fn row(text: &mut String, cells: &[&str]) {
     *text += "|";
     for cell in cells {
         let cell = cell.replace('|', "\\|").replace('*', "\\*").replace('\n', " ");

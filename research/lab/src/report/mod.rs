@@ -6,6 +6,7 @@
 mod data;
 mod frontier;
 mod markdown;
+mod volume;
 
 use crate::claims::{self, Answer, Claim, Test};
 use crate::{Results, Row};

@@ -145,6 +145,15 @@ table($("burst-table"), "BURST: ratios and tables", [
   ...["DT", "HeadDT", "TailDT", "BT"].map((name) => column(`${name}, bytes`, "table_bytes " + name)),
   column("GB/s of CPU time", "cpu_throughput"),
 ], groupsOf(rows.filter((row) => row.measure === "burst"), ["data", "algorithm", "target"]));
+table($("volume-table"), "BURST on a volume: medians [quartiles]. Speeds in GB/s of CPU time of the server and of wall time; shares of a core by samples", [
+  { label: "Data set", of: (each) => each.data },
+  { label: "Variant, c_max", of: (each) => each.algorithm },
+  { label: "Block", number: true, of: (each) => each.target, text: (each) => kib(each.target) },
+  ...["ext4", "nbdcopy"].flatMap((client) => [column(`Ratio, ${client}`, `dedup_ratio ${client}`), ...["write", "read"].flatMap((step) => [column(`${step}, ${client}, CPU`, `${step}_throughput ${client}`), column(`${step}, ${client}, wall`, `${step}_wall_throughput ${client}`)])]),
+  ...["DT and BT", "HeadDT", "TailDT"].map((name) => column(`${name}, bytes`, "table_bytes " + name)),
+  ...["DT", "BT"].map((name) => column(`${name}, entries`, "table_entries " + name)),
+  ...["checksum", "lock", "matching"].map((kind) => column(`${kind}, %`, `${kind}_share sampled`)),
+], groupsOf(rows.filter((row) => row.measure === "volume" && row.metric !== "growth"), ["data", "algorithm", "target"]));
 listen(["savings-data", "savings-selection", "savings-target"], showSavings);
 listen(["speed-data", "speed-protocol", "speed-level"], showSpeed);
 showSavings();
