@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::frontier::Frontier;
+use super::table::row;
 use super::volume::volume_table;
 use super::{AnsweredClaim, answered, name_and_question};
 use crate::claims::{Cause, Verdict};
@@ -192,14 +193,4 @@ fn verdict_text(verdict: Verdict, cause: Option<Cause>) -> String {
         (Verdict::Contradicts, None) => format!("{}: cause not established", verdict.name()),
         _ => verdict.name().to_owned(),
     }
-}
-
-/// Appends a row of a table, with special characters escaped.
-pub(super) fn row(text: &mut String, cells: &[&str]) {
-    *text += "|";
-    for cell in cells {
-        let cell = cell.replace('|', "\\|").replace('*', "\\*").replace('\n', " ");
-        *text += &format!(" {cell} |");
-    }
-    *text += "\n";
 }

@@ -6,6 +6,7 @@
 mod data;
 mod frontier;
 mod markdown;
+mod table;
 mod volume;
 
 use crate::claims::{self, Answer, Claim, Test};

@@ -1,6 +1,6 @@
 //! The table of the rows that `research/runs/volume.py` adds: BURST and others on a volume.
 
-use super::markdown::row;
+use super::table::row;
 use crate::Row;
 use crate::claims::Selector;
 use crate::row::VOLUME;
