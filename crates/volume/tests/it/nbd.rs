@@ -1,11 +1,12 @@
 //! The NBD server, byte by byte, without a socket.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::nbd::{VolumeExports, serve_connection};
-use cutpoint_volume::{Access, FaultyFolder, OpenOptions};
+use cutpoint_volume::{Access, FaultyFolder, OpenOptions, Survival};
 
 use crate::support::{Opened, create, open, open_folder, shared};
 
@@ -456,4 +457,127 @@ fn context_belongs_to_its_export() {
     assert_eq!(kinds, [3, 3, 1], "the export");
     let invalid = 22;
     assert_eq!(answers.0[20 + 3], invalid, "no context for this export");
+}
+
+/// A peer that waits for each reply before it sends more, and knows what a power cut at the moment of
+/// each reply leaves.
+struct Witness<'a> {
+    folder: &'a FaultyFolder,
+    messages: VecDeque<Vec<u8>>,
+    /// Called once all messages were answered, before the connection ends.
+    at_end: Box<dyn FnMut() + 'a>,
+    cuts: Vec<FaultyFolder>,
+}
+
+impl Read for Witness<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(message) = self.messages.pop_front() else {
+            (self.at_end)();
+            return Ok(0);
+        };
+        let (now, later) = message.split_at(message.len().min(buffer.len()));
+        buffer[..now.len()].copy_from_slice(now);
+        if !later.is_empty() {
+            self.messages.push_front(later.to_vec());
+        }
+        Ok(now.len())
+    }
+}
+
+impl Write for Witness<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.cuts.push(self.folder.after_power_cut(Survival::Synced));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Serves requests one after the other, then calls `at_end`, and returns what a power cut at the reply to
+/// each request leaves.
+fn witness(
+    folder: &FaultyFolder,
+    volume: &Opened,
+    requests: &[Vec<u8>],
+    at_end: impl FnMut(),
+) -> Vec<FaultyFolder> {
+    let messages = [&[client_flags(3), go(b"")], requests].concat();
+    let at_end = Box::new(at_end);
+    let mut peer = Witness { folder, messages: messages.into(), at_end, cuts: Vec::new() };
+    let result = serve_connection(&mut peer, &VolumeExports(Arc::clone(&volume.volume)));
+    result.expect("the peer keeps the protocol");
+    peer.cuts.split_off(peer.cuts.len() - requests.len())
+}
+
+/// Returns a request to write bytes.
+fn write_request(flags: u16, offset: u64, bytes: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(bytes.len()).expect("short");
+    [request(flags, 1, offset, len).as_slice(), bytes].concat()
+}
+
+/// Returns the disk of a volume of 16 blocks that is opened from a folder.
+fn disk_in(folder: &FaultyFolder) -> Vec<u8> {
+    let mut bytes = vec![0; 65536];
+    open(folder).read(0, &mut bytes).expect("read");
+    bytes
+}
+
+#[test]
+fn write_with_fua_and_flush_are_durable_when_they_are_answered() {
+    const FUA: u16 = 1;
+    let folder = create(16, 4096, "burst");
+    let volume = open(&folder);
+    let ones = [1; 4096];
+    let flush = || (request(0, 3, 0, 0), 0..0, 0, true);
+    // Each request, the range that it changes, its new byte, and whether all is durable then.
+    let steps = [
+        (write_request(0, 0, &ones), 0..4096, 1, false),
+        (write_request(FUA, 4096, &[2; 8192]), 4096..12288, 2, true),
+        (write_request(0, 0, &[3; 4096]), 0..4096, 3, false),
+        flush(),
+        // Parts of blocks.
+        (write_request(0, 100, &[4; 10]), 100..110, 4, false),
+        flush(),
+        (write_request(FUA, 4200, &[5; 10]), 4200..4210, 5, true),
+        (request(0, 4, 0, 4096), 0..4096, 0, false),
+        (request(FUA, 4, 4096, 4096), 4096..8192, 0, true),
+        (request(0, 6, 8192, 100), 8192..8292, 0, false),
+        (request(FUA, 6, 9000, 100), 9000..9100, 0, true),
+        (write_request(0, 8192, &ones), 8192..12288, 1, false),
+        (request(FUA, 3, 0, 0), 0..0, 0, true),
+    ];
+    let requests: Vec<Vec<u8>> = steps.iter().map(|(request, ..)| request.clone()).collect();
+    let cuts = witness(&folder, &volume, &requests, || ());
+    let mut now = vec![0; 65536];
+    let mut durable = now.clone();
+    for (step, ((_, range, byte, is_durable), cut)) in steps.into_iter().zip(cuts).enumerate() {
+        now[range].fill(byte);
+        if is_durable {
+            durable.clone_from(&now);
+        }
+        // No other step waits for the disk.
+        assert!(disk_in(&cut) == durable, "step {step}");
+    }
+}
+
+/// The export says that it may have several connections: `NBD_FLAG_CAN_MULTI_CONN`.
+#[test]
+fn flush_makes_answered_writes_of_other_connections_durable() {
+    let folder = create(16, 4096, "burst");
+    let volume = open(&folder);
+    // The last one is a part of a block.
+    let writes = [(0_u16, vec![1; 4096]), (20_000, vec![2; 9000]), (40_960, vec![3; 700])];
+    let requests = writes.clone().map(|(offset, bytes)| write_request(0, offset.into(), &bytes));
+    let mut written = vec![0; 65536];
+    for (offset, bytes) in &writes {
+        written[usize::from(*offset)..][..bytes.len()].copy_from_slice(bytes);
+    }
+    let mut at_flush = Vec::new();
+    let at_writes = witness(&folder, &volume, &requests, || {
+        at_flush = witness(&folder, &volume, &[request(0, 3, 0, 0)], || ());
+    });
+    assert!(disk_in(&at_writes[2]) == vec![0; 65536], "no write waits for the disk");
+    assert!(disk_in(&at_flush[0]) == written, "after the flush");
 }
