@@ -133,14 +133,11 @@ impl Switch {
 #[command(before_help = "\
 Examples:
   cutpoint volume serve disk
-  cutpoint volume serve disk --mode exact
   cutpoint volume serve disk --listen tcp:10809
   cutpoint volume serve disk --listen tcp:0.0.0.0:10809 \\
     --tls-certificates /etc/cutpoint/tls
   nbd-client -unix disk/nbd.socket /dev/nbd0
-      Connects the kernel to the disk, as root, in another terminal.
-  nbdcopy vm.img 'nbd+unix:///?socket=disk/nbd.socket'
-      Copies an image to the disk.")]
+      Connects the kernel to the disk, as root, in another terminal.")]
 pub(crate) struct VolumeServe {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
@@ -170,7 +167,7 @@ pub(crate) struct VolumeServe {
     /// Compress blocks that are written from now on: none, lz4, zstd or zstd:LEVEL
     #[arg(long, value_name = "METHOD", conflicts_with = "read_only")]
     pub(crate) compression: Option<String>,
-    /// Compare blocks that are written from now on with stored ones before they count as duplicates
+    /// Read stored blocks before new ones count as duplicates
     #[arg(long, value_enum, value_name = "SWITCH", conflicts_with = "read_only")]
     pub(crate) verify_duplicates: Option<Switch>,
     /// Use up to SIZE of memory for changes and pages of the tables
@@ -234,9 +231,7 @@ pub(crate) struct VolumeCheck {
 Examples:
   cutpoint volume connect disk
   cutpoint volume connect disk main@monday --read-only
-  cutpoint volume connect /var/lib/cutpoint/volumes/vms \
-    --socket /run/cutpoint/vms.socket
-      Connects a disk that the systemd unit serves.")]
+  cutpoint volume connect disk --socket /run/disk.socket")]
 pub(crate) struct VolumeConnect {
     /// Folder of the volume, which another process serves
     #[arg(value_name = "DIR")]

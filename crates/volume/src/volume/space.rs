@@ -49,6 +49,10 @@ impl Volume {
     ///
     /// Fails with [`Kind::Full`] if the limit or the reserve is reached.
     pub(super) fn check_room(&self, len: u64) -> Result<()> {
+        if len == 0 {
+            // What is freed needs no room, and the storage was perhaps not asked yet.
+            return Ok(());
+        }
         let Space { limit, reserve, free, countdown } = &self.space;
         if let Some(limit) = limit
             && self.core.used_bytes.load(Ordering::Relaxed).saturating_add(len) > *limit

@@ -81,6 +81,18 @@ fn few_dead_bytes_are_freed_once_no_client_writes() {
     });
 }
 
+#[test]
+fn zeros_of_whole_blocks_need_no_room() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let options = OpenOptions { reserve: 8 * SEGMENT, ..options() };
+    let volume = open_folder(shared(&folder), &options).expect("opened");
+    volume.write_zeroes(4096, 1 << 20).expect("nothing was written before");
+    folder.limit(Some(3 * 1024 * 1024));
+    fill(&volume);
+    volume.write_zeroes(0, 1 << 20).expect("the storage is full");
+    assert_eq!(read(&volume, 1).expect("read"), vec![0; BLOCK]);
+}
+
 /// Writes blocks until one is refused, and returns their number.
 fn fill(opened: &Opened) -> u64 {
     for number in 0..BLOCK_COUNT {
