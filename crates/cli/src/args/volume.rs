@@ -56,7 +56,7 @@ pub(crate) enum VolumeCommand {
 /// Create a volume with a virtual disk, or a disk in a volume
 ///
 /// The disk is all zeros, and takes no space until it is written. The size of a block stays as it is.
-/// Smaller blocks find more that is equal, and their tables are larger: 80 to 130 bytes for each block
+/// Smaller blocks find more that is equal, and their tables are larger: 82 to 132 bytes for each block
 /// that is stored, and up to 4 of these in memory.
 ///
 /// A new volume is encrypted with a passphrase, as a repository is; `--encryption none` leaves it in the
