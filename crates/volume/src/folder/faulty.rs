@@ -24,6 +24,26 @@ struct Inner {
     unreadable: BTreeMap<String, Range<usize>>,
     read_count: u64,
     sync_count: u64,
+    /// The number of calls that change the folder that succeed; `None` for any.
+    calls_left: Option<u64>,
+    /// The first call that failed because there were too many.
+    refused: Option<String>,
+}
+
+impl Inner {
+    /// Begins a call that changes the folder, and fails if there is no power.
+    fn change(&mut self, call: &str, name: &str) -> io::Result<()> {
+        match &mut self.calls_left {
+            None => return Ok(()),
+            Some(0) => {}
+            Some(left) => {
+                *left -= 1;
+                return Ok(());
+            }
+        }
+        self.refused.get_or_insert_with(|| format!("{call} {name}"));
+        Err(io::Error::other("there is no power"))
+    }
 }
 
 /// The bytes of a file, which a name and a durable name may share.
@@ -144,6 +164,18 @@ impl FaultyFolder {
         locked(&self.0).fails_syncs = fails;
     }
 
+    /// Makes every call that changes the folder fail, and change nothing, behind the next `count` ones.
+    pub fn cut_power_after(&self, count: u64) {
+        locked(&self.0).calls_left = Some(count);
+    }
+
+    /// Returns the first call that failed because there was no power, and the name of its file, or `None` if
+    /// none has.
+    #[must_use]
+    pub fn refused(&self) -> Option<String> {
+        locked(&self.0).refused.clone()
+    }
+
     /// Makes every read of these bytes of a file fail, as a bad sector does.
     pub fn fail_reads(&self, name: &str, range: Range<usize>) {
         locked(&self.0).unreadable.insert(name.to_owned(), range);
@@ -167,8 +199,9 @@ impl FaultyFolder {
     }
 
     /// Counts a sync, and fails if syncs fail.
-    fn begin_sync(&self) -> io::Result<()> {
+    fn begin_sync(&self, call: &str, name: &str) -> io::Result<()> {
         let mut inner = locked(&self.0);
+        inner.change(call, name)?;
         inner.sync_count += 1;
         if inner.fails_syncs { Err(io::Error::other("the disk has failed")) } else { Ok(()) }
     }
@@ -181,6 +214,7 @@ impl Folder for FaultyFolder {
 
     fn create(&self, name: &str) -> io::Result<()> {
         let mut inner = locked(&self.0);
+        inner.change("create", name)?;
         if inner.files.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -194,6 +228,7 @@ impl Folder for FaultyFolder {
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let content = self.content(name)?;
         let mut inner = locked(&self.0);
+        inner.change("append", name)?;
         let len = bytes.len() as u64;
         let fitting = inner.room.map_or(len, |room| room.min(len));
         inner.room = inner.room.map(|room| room - fitting);
@@ -224,14 +259,14 @@ impl Folder for FaultyFolder {
 
     fn sync(&self, name: &str) -> io::Result<()> {
         let content = self.content(name)?;
-        self.begin_sync()?;
+        self.begin_sync("sync", name)?;
         let mut content = locked(&content);
         content.synced_len = content.bytes.len();
         Ok(())
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        self.begin_sync()?;
+        self.begin_sync("sync", "names")?;
         let mut inner = locked(&self.0);
         inner.durable = inner.files.clone();
         Ok(())
@@ -239,6 +274,7 @@ impl Folder for FaultyFolder {
 
     fn delete(&self, name: &str) -> io::Result<()> {
         let mut inner = locked(&self.0);
+        inner.change("delete", name)?;
         let removed = inner.files.remove(name).ok_or(io::ErrorKind::NotFound)?;
         let len = locked(&removed).bytes.len() as u64;
         inner.room = inner.room.map(|room| room + len);

@@ -1,6 +1,6 @@
 //! Power cuts at every point.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{Disk, FaultyFolder, Folder, Kept, Survival};
@@ -18,12 +18,14 @@ pub(crate) struct Allowed {
     blocks: BTreeMap<u64, Vec<Vec<u8>>>,
     /// The blocks of each snapshot, which is durable when it was taken.
     snapshots: BTreeMap<String, Vec<Vec<u8>>>,
+    /// The snapshot that is being taken or deleted: it may be there or not.
+    unsure: Option<(String, Vec<Vec<u8>>)>,
 }
 
 impl Allowed {
     fn new() -> Allowed {
         let blocks = (0..BLOCK_COUNT).map(|block| (block, vec![vec![0; BLOCK]])).collect();
-        Allowed { blocks, snapshots: BTreeMap::new() }
+        Allowed { blocks, snapshots: BTreeMap::new(), unsure: None }
     }
 
     fn write(&mut self, block: u64, bytes: Vec<u8>) {
@@ -52,6 +54,12 @@ impl Allowed {
             }
             *values = vec![bytes];
         }
+        let unsure = self.unsure.take();
+        self.snapshots.extend(
+            unsure.filter(|(name, _)| {
+                volume.snapshots().iter().any(|snapshot| snapshot.name == *name)
+            }),
+        );
         if volume.snapshots().len() != self.snapshots.len() {
             return Err(format!("{} snapshots", volume.snapshots().len()));
         }
@@ -68,6 +76,19 @@ impl Allowed {
     }
 }
 
+/// Creates a volume, and returns the numbers for its run.
+fn empty(seed: u64) -> (FaultyFolder, SplitMix64) {
+    let mut numbers = SplitMix64::new(seed);
+    let mode = MODES[numbers.below(MODES.len())];
+    let is_encrypted = numbers.below(3) == 0;
+    let folder = if is_encrypted {
+        create_encrypted(BLOCK_COUNT, mode)
+    } else {
+        create(BLOCK_COUNT, 4096, mode)
+    };
+    (folder, numbers)
+}
+
 /// A volume under random writes.
 pub(crate) struct Run {
     pub(crate) folder: FaultyFolder,
@@ -78,14 +99,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(seed: u64) -> Run {
-        let mut numbers = SplitMix64::new(seed);
-        let mode = MODES[numbers.below(MODES.len())];
-        let is_encrypted = numbers.below(3) == 0;
-        let folder = if is_encrypted {
-            create_encrypted(BLOCK_COUNT, mode)
-        } else {
-            create(BLOCK_COUNT, 4096, mode)
-        };
+        let (folder, numbers) = empty(seed);
         let volume = open(&folder);
         Run { folder, volume, allowed: Allowed::new(), numbers }
     }
@@ -131,14 +145,19 @@ impl Run {
             }
             24 | 25 => {
                 let name = format!("s{}", self.numbers.next());
+                self.allowed.unsure = Some((name.clone(), self.allowed.last()));
                 self.volume.snapshot("main", &name).map_err(failed)?;
                 self.allowed.flush();
-                self.allowed.snapshots.insert(name, self.allowed.last());
+                self.allowed.snapshots.extend(self.allowed.unsure.take());
                 Ok(())
             }
             _ => {
-                let Some((name, _)) = self.allowed.snapshots.pop_first() else { return Ok(()) };
+                let Some((name, blocks)) = self.allowed.snapshots.pop_first() else {
+                    return Ok(());
+                };
+                self.allowed.unsure = Some((name.clone(), blocks));
                 self.volume.delete(&format!("main@{name}")).map_err(failed)?;
+                self.allowed.unsure = None;
                 self.allowed.flush();
                 Ok(())
             }
@@ -239,6 +258,60 @@ fn every_power_cut_leaves_written_values_and_all_flushed_ones() {
     for seed in 0..seeds {
         storm(seed, 60).expect("no value is wrong");
     }
+}
+
+/// Runs the same random steps again and again, with a power cut before each call that changes the folder.
+/// Notes the kinds of these calls.
+pub(crate) fn cut_at_every_call(
+    seed: u64,
+    step_count: u32,
+    refused: &mut BTreeSet<String>,
+) -> Result<(), String> {
+    let (empty, numbers) = empty(seed);
+    for count in 0.. {
+        let folder = empty.after_power_cut(Survival::Synced);
+        let volume = open(&folder);
+        let numbers = numbers.clone();
+        let mut run = Run { folder, volume, allowed: Allowed::new(), numbers };
+        run.folder.cut_power_after(count);
+        let is_over = (0..step_count).all(|_| run.step().is_ok());
+        let Some(call) = run.folder.refused() else {
+            let over = format!("seed {seed}: a step has failed with power");
+            return is_over.then_some(()).ok_or(over);
+        };
+        let at = |error| format!("seed {seed}, before call {count}, {call}: {error}");
+        refused.insert(call.split('-').next().expect("a kind").to_owned());
+        run.would_survive(Survival::Synced).map_err(at)?;
+        run.random_part(Check::Try).map_err(at)?;
+        // Another process continues with all that was appended, until the power is cut again.
+        run.folder = run.folder.after_power_cut(Survival::All);
+        run.folder.cut_power_after(count % 8);
+        if let Ok(volume) = try_open(&run.folder) {
+            run.volume = volume;
+            // What it has found is durable.
+            run.allowed.compare(&run.volume).map_err(at)?;
+            while run.folder.refused().is_none() {
+                let step = run.step();
+                run.folder.refused().map_or(step, |_| Ok(())).map_err(at)?;
+            }
+        }
+        run.random_part(Check::Try).map_err(at)?;
+        run.would_survive(Survival::Synced).map_err(at)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn power_cut_before_every_call_leaves_written_values_and_all_flushed_ones() {
+    let mut refused = BTreeSet::new();
+    for seed in 0..4 {
+        cut_at_every_call(seed, 40, &mut refused).expect("no value is wrong");
+    }
+    let files = ["checkpoint", "run", "segment"];
+    let calls = ["append", "create", "delete", "sync"];
+    let calls = calls.iter().flat_map(|call| files.map(|file| format!("{call} {file}")));
+    let calls: BTreeSet<String> = calls.chain(["sync names".to_owned()]).collect();
+    assert_eq!(refused, calls, "the kinds of calls");
 }
 
 /// Each number of bytes at which the unsynced end of the log can be torn.
