@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{Disk, FaultyFolder, Kind, Survival};
+use cutpoint_volume::{Disk, FaultyFolder, Kept, Kind, Survival};
 
 use crate::support::{BLOCK, COMPRESSIONS, MODES, Opened, block, create, open, read, write};
 
@@ -11,7 +11,7 @@ use crate::support::{BLOCK, COMPRESSIONS, MODES, Opened, block, create, open, re
 struct World {
     folder: FaultyFolder,
     opened: Opened,
-    contents: BTreeMap<String, Vec<u8>>,
+    contents: Contents,
     numbers: SplitMix64,
     next_name: u32,
 }
@@ -226,6 +226,107 @@ fn catalog_survives_a_power_cut_at_once() {
     other.read(0, &mut bytes).expect("read");
     assert_eq!(bytes, block(1, BLOCK));
     assert_eq!(read(&volume, 0).expect("read"), block(2, BLOCK), "before the clone");
+}
+
+/// A command that changes the catalog.
+type Command = fn(&Opened) -> cutpoint_volume::Result<()>;
+
+const COMMANDS: [(&str, Command); 9] = [
+    ("snapshot", |it| it.snapshot("main", "second")),
+    ("clone of a snapshot", |it| it.clone_disk("main@first", "clone")),
+    ("clone of a disk", |it| it.clone_disk("main", "clone")),
+    ("rollback", |it| it.roll_back("main", "first")),
+    ("growth", |it| it.resize("main", 12 * 4096)),
+    ("shrinking", |it| it.resize("main", 4096)),
+    ("creation", |it| it.create_disk("new", 2 * 4096)),
+    ("deletion of a snapshot", |it| it.delete("main@first")),
+    ("deletion of a disk", |it| it.delete("other")),
+];
+
+/// The bytes of each disk and each snapshot.
+type Contents = BTreeMap<String, Vec<u8>>;
+
+fn catalog(opened: &Opened) -> Contents {
+    let snapshots = opened.snapshots().into_iter().map(|it| format!("{}@{}", it.disk, it.name));
+    let names = opened.disks().into_iter().map(|it| it.name).chain(snapshots);
+    let contents = names.map(|name| {
+        let disk = Disk::open(&opened.volume, &name).expect("listed");
+        let mut bytes = vec![0; usize::try_from(disk.size()).expect("small")];
+        disk.read(0, &mut bytes).expect("read");
+        (name, bytes)
+    });
+    contents.collect()
+}
+
+/// Returns `true` if the disks and snapshots are those before a command, but for what a disk has behind the
+/// end that it was to get: that is freed before.
+fn is_kept(now: &Contents, before: &Contents, after: &Contents) -> bool {
+    let sizes = |contents: &Contents| {
+        contents.iter().map(|(name, bytes)| (name.clone(), bytes.len())).collect::<Vec<_>>()
+    };
+    sizes(now) == sizes(before)
+        && before.iter().all(|(name, bytes)| {
+            let len = after.get(name).map_or(bytes.len(), |after| after.len().min(bytes.len()));
+            now[name][..len] == bytes[..len]
+        })
+}
+
+/// Carries out a command on two disks, one with a snapshot, and cuts the power before each call that
+/// changes the folder and behind the last one.
+fn cut_during(mode: &str, name: &str, command: Command) {
+    let folder = create(8, 4096, mode);
+    let volume = open(&folder);
+    volume.create_disk("other", 2 * 4096).expect("created");
+    let other = Disk::open(&volume.volume, "other").expect("a disk");
+    other.write(0, &block(1, BLOCK)).expect("written");
+    (0..6).for_each(|number| write(&volume, number, &block(number + 1, BLOCK)));
+    volume.snapshot("main", "first").expect("taken");
+    write(&volume, 0, &block(8, BLOCK));
+    write(&volume, 7, &block(9, BLOCK));
+    volume.flush().expect("flushed");
+    let before = catalog(&volume);
+    drop(volume);
+    let folder = folder.after_power_cut(Survival::Synced);
+    let after = {
+        let volume = open(&folder.after_power_cut(Survival::All));
+        command(&volume).expect("carried out");
+        catalog(&volume)
+    };
+    assert_ne!(before, after, "{name}");
+    for count in 0.. {
+        let folder = folder.after_power_cut(Survival::All);
+        let volume = open(&folder);
+        folder.cut_power_after(count);
+        let is_done = command(&volume).is_ok();
+        let is_over = folder.refused().is_none();
+        assert!(is_done || !is_over, "{name}: it has failed with power");
+        // The records of the change and their summary are torn anywhere, or their sectors are not there.
+        for at in (0..2048).step_by(64) {
+            for kept in [Kept::First(at), Kept::Without(at..at + 128), Kept::Without(at..2048)] {
+                for has_names in [false, true] {
+                    let bytes = |_: &str, _: usize| kept.clone();
+                    let names = |_: &str| has_names;
+                    let survival = Survival::Part { bytes: &bytes, name: &names };
+                    let volume = open(&folder.after_power_cut(survival));
+                    let now = catalog(&volume);
+                    let at = format!("{mode}, {name}, call {count}, {kept:?}");
+                    assert_eq!(volume.audit(), Ok(()), "{at}");
+                    let is_before = || !is_done && is_kept(&now, &before, &after);
+                    assert!(now == after || is_before(), "{at}: {:?}", now.keys());
+                }
+            }
+        }
+        if is_over {
+            break;
+        }
+    }
+}
+
+#[test]
+fn power_cut_during_a_change_of_the_catalog_leaves_all_or_nothing_of_it() {
+    for (name, command) in COMMANDS {
+        cut_during("burst", name, command);
+    }
 }
 
 /// Each bit of the two records of a change.
