@@ -20,6 +20,10 @@ impl Pair {
     fn new(seed: u64) -> Pair {
         let mut numbers = SplitMix64::new(seed);
         let block_size = 4096 << (numbers.below(2) * numbers.below(3));
+        Pair::with_blocks(block_size, numbers)
+    }
+
+    fn with_blocks(block_size: usize, mut numbers: SplitMix64) -> Pair {
         let mode = MODES[numbers.below(MODES.len())];
         let is_encrypted = block_size == 4096 && numbers.below(3) == 0;
         let folder = if is_encrypted {
@@ -136,6 +140,16 @@ fn random_operations_agree_with_a_vector() {
                 assert_eq!(pair.volume().audit(), Ok(()), "seed {seed}, step {step}");
             }
         }
+        pair.compare();
+    }
+}
+
+#[test]
+fn random_operations_on_large_blocks_agree_with_a_vector() {
+    for seed in 0..2 * MODES.len() as u64 {
+        let block_size = if seed.is_multiple_of(2) { 32 * 1024 } else { 64 * 1024 };
+        let mut pair = Pair::with_blocks(block_size, SplitMix64::new(seed));
+        (0..40).for_each(|_| pair.step());
         pair.compare();
     }
 }

@@ -148,7 +148,7 @@ fn fill(bytes: &mut [u8], seed: u64) {
 }
 
 /// The modes that tests change between.
-pub(crate) const MODES: [&str; 9] = [
+pub(crate) const MODES: [&str; 10] = [
     "off",
     "exact",
     "burst:tau=1/8,c_max=1",
@@ -157,6 +157,7 @@ pub(crate) const MODES: [&str; 9] = [
     "burst:tau=64,c_max=3",
     "burst-head:c_max=3",
     "burst-raw:c_max=3",
+    "burst-head-raw:c_max=3",
     "delta",
 ];
 
