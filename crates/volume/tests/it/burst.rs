@@ -3,6 +3,7 @@
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::Statistics;
 
+use crate::damage::with_damaged_block;
 use crate::support::{BLOCK, Opened, create, open, read, write};
 
 /// Returns a block with the given head, middle and tail.
@@ -266,4 +267,30 @@ fn delta_is_made_on_what_a_snapshot_keeps() {
     let now = statistics(&volume);
     assert_eq!((now.full_count, now.delta_count), (1, 1));
     assert_eq!(read(&volume, 0).expect("read"), block);
+}
+
+#[test]
+fn block_whose_reference_block_cannot_be_read_is_stored_whole_and_takes_over() {
+    for mode in ["burst", "burst-head", "burst-raw", "burst-head-raw"] {
+        let volume = with_damaged_block(mode, &made_of(1, 2, 3));
+        write(&volume, 1, &made_of(1, 4, 3));
+        assert_eq!(stored(&volume), (2, 0), "{mode}");
+        write(&volume, 2, &made_of(1, 5, 3));
+        assert_eq!(stored(&volume), (2, 1), "{mode}: a burst on the intact block");
+        assert_eq!(statistics(&volume).counters.cancelled_count, 1, "{mode}");
+        assert_eq!(read(&volume, 1).expect("read"), made_of(1, 4, 3), "{mode}");
+        assert_eq!(read(&volume, 2).expect("read"), made_of(1, 5, 3), "{mode}");
+        assert_eq!(volume.audit(), Ok(()), "{mode}");
+    }
+}
+
+#[test]
+fn burst_by_its_tail_is_counted_as_cancelled_if_the_block_of_its_head_cannot_be_read() {
+    let volume = with_damaged_block("burst", &made_of(1, 2, 3));
+    write(&volume, 1, &made_of(7, 8, 9));
+    write(&volume, 2, &made_of(1, 4, 9));
+    let now = statistics(&volume);
+    assert_eq!((now.full_count, now.burst_count), (2, 1));
+    assert_eq!((now.counters.hit_count, now.counters.cancelled_count), ([0, 1], 1));
+    assert_eq!(read(&volume, 2).expect("read"), made_of(1, 4, 9));
 }

@@ -25,8 +25,15 @@ fn physical(opened: &Opened) -> u64 {
 /// tenth was written.
 #[test]
 fn trimmed_volume_shrinks_to_what_is_live() {
-    for (mode, is_last) in [("off", false), ("exact", false), ("burst", false), ("burst", true)] {
-        // The last block of ten is a burst on a block that is trimmed.
+    for (mode, is_last) in [
+        ("off", false),
+        ("exact", false),
+        ("burst", false),
+        ("burst", true),
+        ("delta", false),
+        ("delta", true),
+    ] {
+        // The last block of ten is a burst or a delta on a block that is trimmed.
         let kept: u64 = if is_last { 9 } else { 0 };
         let is_kept = |number: u64| number % 10 == kept;
         let (folder, fresh) = (create(BLOCK_COUNT, 4096, mode), create(BLOCK_COUNT, 4096, mode));
@@ -53,6 +60,48 @@ fn trimmed_volume_shrinks_to_what_is_live() {
                 let bytes = read(&volume, number).expect("read");
                 let expected = if is_kept(number) { similar(number) } else { vec![0; BLOCK] };
                 assert_eq!(bytes, expected, "block {number}");
+            }
+        }
+    }
+}
+
+/// Returns a block that resembles nineteen others, but for 400 bytes at four places.
+fn scattered(number: u64) -> Vec<u8> {
+    let mut bytes = SplitMix64::bytes(number / 20, BLOCK);
+    for (part, start) in (0..).zip([600, 1300, 2000, 3000]) {
+        let own = SplitMix64::bytes(1_000_000 + 4 * number + part, 400);
+        bytes[start..start + 400].copy_from_slice(&own);
+    }
+    bytes
+}
+
+/// One or two deltas are left of each twenty blocks, and the block that they need is trimmed.
+#[test]
+fn large_deltas_do_not_keep_the_trimmed_blocks_that_they_need() {
+    for first_kept in [19, 18] {
+        let is_kept = |number: u64| number % 20 >= first_kept;
+        let kept = || (0..BLOCK_COUNT).filter(|number| is_kept(*number));
+        let (folder, fresh) =
+            (create(BLOCK_COUNT, 4096, "delta"), create(BLOCK_COUNT, 4096, "delta"));
+        let (volume, fresh) = (open(&folder), open(&fresh));
+        (0..BLOCK_COUNT).for_each(|number| write(&volume, number, &scattered(number)));
+        kept().for_each(|number| write(&fresh, number, &scattered(number)));
+        for number in (0..BLOCK_COUNT).filter(|number| !is_kept(*number)) {
+            volume.trim(number * 4096, 4096).expect("trimmed");
+        }
+        let pinned_count = volume.statistics().expect("statistics").pinned_count;
+        assert_eq!(pinned_count, BLOCK_COUNT / 20, "one of twenty");
+        fresh.clean().expect("cleaned");
+        volume.clean().expect("cleaned");
+        let now = volume.statistics().expect("statistics");
+        assert_eq!(now.pinned_count, 0, "{now:?}");
+        for live in [physical(&fresh), now.live_bytes] {
+            assert!(now.physical_bytes <= live * 6 / 5 + SEGMENT, "{live} bytes are live; {now:?}");
+        }
+        assert_eq!(volume.audit(), Ok(()), "the tables");
+        for volume in [volume, open(&folder.after_power_cut(Survival::Synced))] {
+            for number in kept() {
+                assert_eq!(read(&volume, number).expect("read"), scattered(number), "{number}");
             }
         }
     }
