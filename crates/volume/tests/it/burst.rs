@@ -1,7 +1,7 @@
 //! The rules of BURST: what is stored, and what a deletion leaves.
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::Statistics;
+use cutpoint_volume::{FaultyFolder, Statistics};
 
 use crate::damage::with_damaged_block;
 use crate::support::{BLOCK, Opened, create, open, read, write};
@@ -45,14 +45,21 @@ fn similar_block_is_a_burst_padded_to_sectors() {
     assert_eq!(read(&volume, 2).expect("read"), other);
 }
 
-#[test]
-fn block_is_read_with_at_most_two_reads_of_the_folder() {
+/// Returns a volume that was opened again, whose second block is a burst on the first, made of (1, 4, 3)
+/// and (1, 2, 3).
+pub(crate) fn opened_with_a_burst() -> (FaultyFolder, Opened) {
     let folder = create(8, 4096, "burst");
     let volume = open(&folder);
     write(&volume, 0, &made_of(1, 2, 3));
     write(&volume, 1, &made_of(1, 4, 3));
     drop(volume);
     let volume = open(&folder);
+    (folder, volume)
+}
+
+#[test]
+fn block_is_read_with_at_most_two_reads_of_the_folder() {
+    let (folder, volume) = opened_with_a_burst();
     for (block, reads) in [(0, 1), (1, 2), (2, 0)] {
         let before = folder.read_count();
         read(&volume, block).expect("read");
@@ -62,12 +69,7 @@ fn block_is_read_with_at_most_two_reads_of_the_folder() {
 
 #[test]
 fn reference_block_and_parts_of_a_block_are_read_once() {
-    let folder = create(8, 4096, "burst");
-    let volume = open(&folder);
-    write(&volume, 0, &made_of(1, 2, 3));
-    write(&volume, 1, &made_of(1, 4, 3));
-    drop(volume);
-    let volume = open(&folder);
+    let (folder, volume) = opened_with_a_burst();
     let before = folder.read_count();
     for offset in (4096..8192).step_by(512) {
         let mut part = [0; 512];

@@ -3,7 +3,7 @@
 use cutpoint_volume::{Mutant, Survival, activate};
 
 use crate::at_once::overwrite_during_a_checkpoint;
-use crate::burst::made_of;
+use crate::burst::{made_of, opened_with_a_burst};
 use crate::crash::{Check, Run, storm};
 use crate::damage::{bad_sector, flip_headers, flips, with_damaged_block};
 use crate::layers::{flip_change, live};
@@ -130,12 +130,7 @@ fn mutant_that_does_not_pad_bursts_is_noticed() {
 #[test]
 fn mutant_that_reads_a_reference_twice_is_noticed() {
     assert_noticed(Mutant::ReadsReferenceAgain, || {
-        let folder = create(8, 4096, "burst");
-        let volume = open(&folder);
-        write(&volume, 0, &made_of(1, 2, 3));
-        write(&volume, 1, &made_of(1, 4, 3));
-        drop(volume);
-        let volume = open(&folder);
+        let (folder, volume) = opened_with_a_burst();
         let before = folder.read_count();
         read(&volume, 1).map_err(|error| error.to_string())?;
         let count = folder.read_count() - before;
