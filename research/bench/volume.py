@@ -17,11 +17,13 @@ file it finds nothing. A missing peer is named and left out. For each contender 
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
   overwrite  writes the size of the disk three times at random, in requests of 64 KiB, half of them duplicates
   after      the same reads and writes again
+  rest       waits, for a volume, until its server has written nothing for REST_S
 
 CPU seconds and memory are those of the server (nbdkit, and zfs-fuse where that is behind it; XFS and the loop device
-are in the kernel and not counted). `recovery` kills a server by SIGKILL during random writes, drops the kernel's
-caches, and times the start of the next one until it serves. Memory is that of the new server. Most of it is a cache
-of tables, whose size is a setting; docs/volume.md has what the tables of a terabyte need.
+are in the kernel and not counted). Bytes that the server of a volume writes are those of its calls. `recovery` kills a
+server by SIGKILL during random writes, drops the kernel's caches, and times the start of the next one until it serves,
+and commands for snapshots and clones of this disk and of one that was never written. Memory is that of the new server.
+Most of it is a cache of tables, whose size is a setting; docs/volume.md has what the tables of a terabyte need.
 
 Every figure is appended to --out at once, and the same command goes on after an interruption.
 """
@@ -87,6 +89,11 @@ JOBS = [
 ]
 WORDS = {"read": "read in order", "write": "write in order", "randread": "random read", "randwrite": "random write"}
 OVERWRITES = 3
+# Cleaning looks for work every five seconds.
+REST_S = 12.0
+REST_MAX_S = 120.0
+# Commands of each kind of which the median is taken.
+COMMANDS = 9
 # Files that are one disk on XFS.
 XFS_FILES = 64
 # Goals: the share of the plain file's throughput in order, by the beginning of the name.
@@ -127,6 +134,9 @@ class Server:
 
     def cpu_s(self) -> float:
         return sum(process.cpu_s() for process in self.processes)
+
+    def written_bytes(self) -> int:
+        return sum(process.written_bytes() for process in self.processes)
 
     def memory(self) -> tuple[int, int]:
         """Returns the resident bytes now and at most."""
@@ -271,26 +281,31 @@ class Contender:
 def fio(server: Server, words: list[str]) -> dict:
     """Runs a job of fio, and returns throughput, latencies, and the CPU seconds of the server by gigabyte."""
     common = ["fio", "--name=job", "--ioengine=nbd", f"--uri={server.uri}", "--output-format=json", "--randrepeat=1"]
-    cpu = server.cpu_s()
+    cpu, written = server.cpu_s(), server.written_bytes()
     text = call([*common, *words])
     job = json.loads(text[text.index("{") :])["jobs"][0]
     if job["error"]:
         raise DiskError(f"fio ended with error {job['error']}: {' '.join(words)}")
     side = job["read"] if job["read"]["io_bytes"] else job["write"]
-    cpu = server.cpu_s() - cpu
+    cpu, written = server.cpu_s() - cpu, server.written_bytes() - written
     percentiles = side["clat_ns"].get("percentile", {})
     return {
         "bytes_per_s": side["io_bytes"] / (side["runtime"] / 1000) if side["runtime"] else 0.0,
         "p50_us": percentiles.get("50.000000", 0) / 1000,
         "p99_us": percentiles.get("99.000000", 0) / 1000,
         "cpu_s_per_gb": cpu / (side["io_bytes"] / 1e9) if side["io_bytes"] else 0.0,
+        "client_bytes": job["write"]["io_bytes"],
+        "written_bytes": written,
     }
 
 
 def contents(seed: int) -> list[str]:
-    """Returns the options of written bytes: random, half of the requests duplicates from anywhere."""
+    """Returns the options of written bytes: random, half of the requests duplicates from anywhere.
+
+    With `--allrandrepeat` fio would ignore the seed, and each job would write the bytes of the one before.
+    """
     duplicates = ["--dedupe_percentage=50", "--dedupe_mode=working_set", "--dedupe_working_set_percentage=25"]
-    return [*duplicates, "--refill_buffers", f"--randseed={seed}", "--allrandrepeat=1"]
+    return [*duplicates, "--refill_buffers", f"--randseed={seed}"]
 
 
 def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
@@ -319,7 +334,40 @@ def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
         yield {"phase": "overwrite", "number": number + 1, "pattern": "randwrite", "block": "64k", "depth": 16} | row
     yield {"phase": "overwrite", "peak_memory_bytes": contender.served.memory()[1]} | contender.settle()
     yield from jobs("after")
-    yield {"phase": "after", "peak_memory_bytes": contender.served.memory()[1]} | contender.sizes()
+    peak = {"peak_memory_bytes": contender.served.memory()[1]}
+    if contender.kind == "volume":
+        yield {"phase": "rest"} | rest(contender)
+    yield {"phase": "after"} | peak | contender.sizes()
+
+
+def files_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def rest(contender: Contender) -> dict:
+    """Waits until a server writes nothing, and returns the bytes of its files before, and what it has written."""
+    server = contender.served
+    busy_bytes, before = files_bytes(contender.volume.folder), server.written_bytes()
+    began = changed = time.monotonic()
+    last = before
+    while (now := time.monotonic()) < min(changed + REST_S, began + REST_MAX_S):
+        time.sleep(0.1)
+        if server.written_bytes() != last:
+            changed, last = now, server.written_bytes()
+    row = {"busy_bytes": busy_bytes, "rest_bytes": files_bytes(contender.volume.folder), "rest_s": changed - began}
+    return row | {"written_bytes": last - before, "client_bytes": 0}
+
+
+def commands(volume: Volume) -> dict:
+    """Returns the medians of the seconds of commands for snapshots of the disk, and for clones of these."""
+    found = {"snapshot_s": [], "clone_s": []}
+    for number in range(COMMANDS):
+        snapshot = f"snapshot-{number}"
+        for verb, words in (("snapshot", ["main", snapshot]), ("clone", [f"main@{snapshot}", f"clone-{number}"])):
+            began = time.monotonic()
+            volume.command(verb, *words)
+            found[f"{verb}_s"].append(time.monotonic() - began)
+    return {key: statistics.median(values) for key, values in found.items()}
 
 
 def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack):
@@ -339,7 +387,7 @@ def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitSta
     time.sleep(args.seconds)
     volume.kill()
     writer.end(signal.SIGKILL)
-    physical = sum(path.stat().st_size for path in volume.folder.rglob("*") if path.is_file())
+    physical = files_bytes(volume.folder)
     call(["sync"])
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
     wall = volume.serve()
@@ -348,10 +396,19 @@ def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitSta
     row = {"phase": "recovery", "size_bytes": size, "physical_bytes": physical, "start_s": wall, "start_cpu_s": cpu}
     yield row | {"empty_memory_bytes": empty, "memory_bytes": now, "peak_memory_bytes": peak}
     volume.stop()
-    began = time.monotonic()
-    volume.serve()
-    yield {"phase": "recovery", "size_bytes": size, "clean_start_s": time.monotonic() - began}
+    clean = volume.serve()
+    yield {"phase": "recovery", "size_bytes": size, "clean_start_s": clean} | commands(volume)
     volume.stop()
+
+
+def empty_commands(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack):
+    """Times the commands for a disk of one size that was never written."""
+    _, block, mode = CONTENDERS[name]
+    volume = Volume(args.program.resolve(), folder / "volume")
+    volume.create(size, block, mode)
+    stack.callback(volume.kill)
+    volume.serve()
+    yield {"phase": "recovery", "size_bytes": size, "physical_bytes": files_bytes(volume.folder)} | commands(volume)
 
 
 def size_of(text: str) -> int:
@@ -410,6 +467,7 @@ def run(args) -> int:
     for text in args.recovery.split(",") if args.recovery else []:
         for name in [name for name in names if CONTENDERS[name][0] == "volume"]:
             unit(f"recovery {text}", name, 0, args.disk or args.work, partial(recovery, size_of(text)))
+            unit(f"empty {text}", name, 0, args.disk or args.work, partial(empty_commands, size_of(text)))
     write_page(records, args)
     return 1 if failed else 0
 
@@ -494,6 +552,23 @@ def goals(figures: Figures, names: list[str]) -> str:
     return table(head, rows)
 
 
+def amplification(figures: Figures, names: list[str]) -> list[list[str]]:
+    """Returns rows of the bytes that servers of volumes have written for each byte of the client."""
+
+    def of(name: str, *phases: str) -> float | None:
+        rows = [row for phase in phases for row in figures.of(name, phase=phase) if "client_bytes" in row]
+        client = sum(row["client_bytes"] for row in rows)
+        return sum(row["written_bytes"] for row in rows) / client if client else None
+
+    lines = []
+    for name in names:
+        if rests := figures.of(name, phase="rest"):
+            factors = [of(name, "fill"), of(name, "overwrite"), of(name, "overwrite", "after", "rest")]
+            sizes = [median(rests, "busy_bytes") / 1e6, median(rests, "rest_bytes") / 1e6]
+            lines.append([name, *(number(factor, 2) for factor in factors), *(number(size) for size in sizes)])
+    return lines
+
+
 def write_page(records: Records, args) -> None:
     """Writes the page of all rows."""
     figures = Figures(records)
@@ -545,6 +620,15 @@ def write_page(records: Records, args) -> None:
         )
     head = ["", "fill, MB/s", "CPU s a GB", "ratio", "MB on disk", "ratio at the end", "MB on disk", "peak memory, MB"]
     parts += ["## Space and memory\n", table(head, rows)]
+    rows = amplification(figures, names)
+    if rows:
+        head = ["", "filling", "overwriting", "all writes after the filling", "MB on disk then", "MB after a rest"]
+        parts += [
+            "## Write amplification\n",
+            "Bytes that the server writes to files for each byte that the client writes. The fourth column has the "
+            "writes of all rows below, and the cleaning until the server writes nothing.\n",
+            table(head, rows),
+        ]
     settled = [
         f"{name}: {number(median(figures.of(name, phase='fill'), 'dedupe_wall_s'), 1)} s of wall time, "
         f"{number(median(figures.of(name, phase='fill'), 'dedupe_cpu_s'), 1)} s of CPU time"
@@ -572,13 +656,18 @@ def write_page(records: Records, args) -> None:
         for group in dict.fromkeys(row["group"] for row in figures.of(name, phase="recovery")):
             of = figures.of(name, phase="recovery", group=group)
             cells = [(median(of, "physical_bytes") or 0) / 1e9, median(of, "start_s"), median(of, "start_cpu_s")]
-            cells += [median(of, "clean_start_s"), (median(of, "memory_bytes") or 0) / 1e6]
-            rows.append([name, *(number(cell, digits) for cell, digits in zip(cells, (1, 2, 2, 2, 0), strict=True))])
+            memory = median(of, "memory_bytes")
+            cells += [median(of, "clean_start_s"), memory and memory / 1e6]
+            cells += [value and value * 1e3 for value in (median(of, "snapshot_s"), median(of, "clone_s"))]
+            digits = (1, 2, 2, 2, 0, 0, 0)
+            rows.append([name, *(number(cell, places) for cell, places in zip(cells, digits, strict=True))])
     if rows:
         head = ["", "GB on disk", "start after a kill, s", "its CPU, s", "start after a stop, s", "memory, MB"]
+        head += ["a snapshot, ms", "a clone, ms"]
         parts += [
-            "## Recovery\n",
-            "The kernel's caches are dropped before the start after a kill.\n",
+            "## Recovery, snapshots and clones\n",
+            "The kernel's caches are dropped before the start after a kill. A snapshot or clone is a command while "
+            f"the volume is served, from its start to its end, the median of {COMMANDS}.\n",
             table(head, rows),
         ]
     parts += ["## Published figures of others\n", "Not measured here.\n"]

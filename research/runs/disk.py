@@ -73,6 +73,11 @@ class Process:
                 found[name] = int(value.split()[0]) * 1024
         return found.get("VmRSS", 0), found.get("VmHWM", 0)
 
+    def written_bytes(self) -> int:
+        """Returns the bytes of all calls of `write` and its kin so far; a `send` to a socket is none."""
+        lines = Path(f"/proc/{self.pid}/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
+
     def end(self, number: int = signal.SIGTERM, timeout: float = 120.0) -> int:
         """Ends the process by a signal, and by SIGKILL after `timeout` seconds."""
         if self.child.poll() is None:
@@ -142,12 +147,15 @@ class Volume:
 
     def stats(self) -> dict:
         """Returns the statistics of the volume, which must not be served."""
-        output = call([self.program, "volume", "stats", self.folder, "--json"], env=self.environment)
-        return json.loads(output.splitlines()[-1])
+        return json.loads(self.command("stats", "--json").splitlines()[-1])
+
+    def command(self, verb: str, *words: str) -> str:
+        """Runs a command for the volume, and returns what it prints."""
+        return call([self.program, "volume", verb, self.folder, *words], env=self.environment)
 
     def check(self) -> str:
         """Reads everything, and fails if something is damaged."""
-        return call([self.program, "volume", "check", self.folder], env=self.environment)
+        return self.command("check")
 
 
 def backing_file(loop: Path) -> str:
