@@ -70,6 +70,7 @@ CONTENDERS = {
     "plain file, hashes of 4k": ("hashed", 4096, ""),
     "plain file, hashes of 64k": ("hashed", 65536, ""),
     "plain file, hashes and features of 4k": ("hashed", 4096, "features"),
+    "plain file, hashes and features of 64k": ("hashed", 65536, "features"),
     "plain file, nbdkit": ("nbdkit", 4096, ""),
     "off 4k": ("volume", 4096, "off"),
     "exact 4k": ("volume", 4096, "exact"),
