@@ -26,6 +26,8 @@ struct Parameters {
     folder: Option<PathBuf>,
     disk: Option<String>,
     memory: Option<u64>,
+    limit: Option<u64>,
+    reserve: Option<u64>,
     passphrase_file: Option<PathBuf>,
 }
 
@@ -37,8 +39,14 @@ struct Served {
     upkeep: JoinHandle<()>,
 }
 
-static PARAMETERS: Mutex<Parameters> =
-    Mutex::new(Parameters { folder: None, disk: None, memory: None, passphrase_file: None });
+static PARAMETERS: Mutex<Parameters> = Mutex::new(Parameters {
+    folder: None,
+    disk: None,
+    memory: None,
+    limit: None,
+    reserve: None,
+    passphrase_file: None,
+});
 static SERVED: Mutex<Option<Served>> = Mutex::new(None);
 
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,8 +94,13 @@ impl Parameters {
                 Some(unlocked.map_err(|error| failure(&error))?.ok_or_else(wrong)?)
             }
         };
-        let memory = self.memory.unwrap_or(OpenOptions::MEMORY_DEFAULT);
-        let options = OpenOptions { memory, secret, ..OpenOptions::new(Access::Write) };
+        let options = OpenOptions {
+            memory: self.memory.unwrap_or(OpenOptions::MEMORY_DEFAULT),
+            limit: self.limit,
+            reserve: self.reserve.unwrap_or(OpenOptions::RESERVE_DEFAULT),
+            secret,
+            ..OpenOptions::new(Access::Write)
+        };
         Volume::open(folder, &options).map_err(|error| {
             if error.kind() == Kind::Locked {
                 return failed(
@@ -130,6 +143,8 @@ impl Server for Connection {
             "[folder=]PATH         (required) The volume, made by `cutpoint volume create`.\n\
              disk=NAME             The disk of clients that name no export (default: main).\n\
              memory=SIZE           For changes and pages of the tables (default: 256M).\n\
+             limit=SIZE            The maximum space of the volume (default: none).\n\
+             reserve=SIZE          The space that writes leave free (default: 128M).\n\
              passphrase-file=PATH  The first line is the passphrase.",
         )
     }
@@ -147,10 +162,15 @@ impl Server for Connection {
                 }
             }
             "disk" => parameters.disk = Some(value.to_owned()),
-            "memory" => {
+            "memory" | "limit" | "reserve" => {
                 let size = parse_size(value)?;
-                let size = u64::try_from(size).map_err(|_| failed(Errno::INVAL, "memory"))?;
-                parameters.memory = Some(size);
+                let size = u64::try_from(size).map_err(|_| failed(Errno::INVAL, key))?;
+                let parameter = match key {
+                    "memory" => &mut parameters.memory,
+                    "limit" => &mut parameters.limit,
+                    _ => &mut parameters.reserve,
+                };
+                *parameter = Some(size);
             }
             _ => return Err(failed(Errno::INVAL, format!("{key}: there is no such parameter"))),
         }

@@ -45,10 +45,10 @@ fn open(folder: Arc<dyn Folder>) -> Arc<Volume> {
 struct Nbdkit(Child);
 
 impl Nbdkit {
-    fn start(volume: &Path, socket: &Path) -> Nbdkit {
+    fn start(volume: &Path, socket: &Path, parameters: &[&str]) -> Nbdkit {
         let mut command = Command::new("nbdkit");
         command.args(["--foreground", "--unix"]).arg(socket).arg(plugin());
-        command.arg(volume).arg("memory=16M").stdin(Stdio::null());
+        command.arg(volume).args(parameters).stdin(Stdio::null());
         let nbdkit = Nbdkit(command.spawn().expect("nbdkit starts"));
         let start = Instant::now();
         while !socket.exists() {
@@ -87,7 +87,7 @@ fn disk_is_copied_there_and_back_and_is_there_afterwards() {
     bytes.extend_from_within(..1 << 20);
     bytes.resize(usize::try_from(SIZE).expect("small"), 0);
     fs::write(at("image"), &bytes).expect("written");
-    let nbdkit = Nbdkit::start(&at("volume"), &at("socket"));
+    let nbdkit = Nbdkit::start(&at("volume"), &at("socket"), &["memory=16M"]);
     let uri = |export: &str| format!("nbd+unix:///{export}?socket={}", at("socket").display());
     let copy = |from: &str, to: &str| {
         let copied = Command::new("nbdcopy").args(["--flush", from, to]).output();
@@ -115,6 +115,31 @@ fn disk_is_copied_there_and_back_and_is_there_afterwards() {
 }
 
 #[test]
+fn writes_end_at_the_limit() {
+    if !is_installed("nbdkit") || !is_installed("nbdcopy") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    create(&at("volume"));
+    fs::write(at("image"), SplitMix64::bytes(1, usize::try_from(SIZE).expect("small")))
+        .expect("written");
+    let uri = format!("nbd+unix:///?socket={}", at("socket").display());
+    for (parameters, problem) in [
+        (&["reserve=0", "limit=4M"][..], Some("No space left on device")),
+        (&["reserve=0", "limit=16M"], None),
+    ] {
+        let nbdkit = Nbdkit::start(&at("volume"), &at("socket"), parameters);
+        let copied = Command::new("nbdcopy").arg(at("image")).arg(&uri).output();
+        let copied = copied.expect("nbdcopy starts");
+        let said = String::from_utf8_lossy(&copied.stderr);
+        assert_eq!(copied.status.success(), problem.is_none(), "{parameters:?}: {said}");
+        assert!(said.contains(problem.unwrap_or_default()), "{parameters:?}: {said}");
+        nbdkit.end();
+    }
+}
+
+#[test]
 fn wrong_parameters_are_refused_before_anything_is_served() {
     if !is_installed("nbdkit") {
         return;
@@ -124,6 +149,7 @@ fn wrong_parameters_are_refused_before_anything_is_served() {
     for (words, problem) in [
         (vec![], "folder=PATH is missing"),
         (vec!["size=3"], "size: there is no such parameter"),
+        (vec!["limit=many"], "limit"),
         (vec![absent.as_str()], "there is no volume"),
     ] {
         let mut command = Command::new("nbdkit");
