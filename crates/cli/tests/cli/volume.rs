@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -351,5 +351,14 @@ fn counters_are_printed_for_prometheus() {
     let text = text.text();
     assert!(text.contains("cutpoint_volume_size_bytes 1048576\n"), "{text}");
     assert!(text.contains("# TYPE cutpoint_volume_writes_full_count_total counter\n"), "{text}");
-    sandbox.run(["volume", "connect", "disk"]).ended(2, &["not served"]);
+}
+
+#[test]
+fn connecting_without_a_server_names_the_remedy() {
+    let sandbox = created("exact");
+    let problems = ["disk: not served at", "`cutpoint volume serve` serves it"];
+    sandbox.run(["volume", "connect", "disk"]).ended(2, &problems);
+    // A killed server leaves its socket.
+    drop(UnixListener::bind(sandbox.path("disk/nbd.socket")).expect("a socket"));
+    sandbox.run(["volume", "connect", "disk"]).ended(2, &problems);
 }

@@ -1,6 +1,8 @@
 //! `volume connect`: makes a served disk a device of this machine.
 
 use std::fs;
+use std::io::ErrorKind::{ConnectionRefused, NotFound};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +24,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) fn run(args: &VolumeConnect, report: &Report) -> Result<Exit> {
     let default = || args.folder.join(super::serve::SOCKET);
     let socket = std::path::absolute(args.socket.clone().unwrap_or_else(default))?;
-    if !socket.exists() {
+    // A killed server leaves its socket. What else is wrong with a socket is for the client to tell.
+    let is_absent = UnixStream::connect(&socket)
+        .is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused));
+    if is_absent {
         let (folder, shown) = (args.folder.display(), socket.display());
         let failure = Failure::failed(format!("{folder}: not served at {shown}"));
         let remedy = "`cutpoint volume serve` serves it, in another terminal; --socket names \
