@@ -197,19 +197,24 @@ impl Volume {
     /// Fails with [`Kind::Missing`] if there is no such disk, with [`Kind::Invalid`] for a wrong size,
     /// and if the volume cannot be written.
     pub fn resize(&self, disk: &str, size: u64) -> Result<()> {
-        check_size(size, self.block_size() as u64)?;
         let block_size = self.block_size() as u64;
-        {
-            // Blocks behind the end must be zeros if the disk grows again.
-            let mut state = self.client_state()?;
-            let (_, entry) = state.disk(disk)?;
-            let blocks = size / block_size..entry.size.max(size) / block_size;
-            self.zero_blocks(&mut state, entry.layer, blocks)?;
+        check_size(size, block_size)?;
+        let mut state = self.client_state()?;
+        let (id, entry) = state.disk(disk)?;
+        let (layer, old) = (entry.layer, entry.size);
+        let blocks = old.min(size) / block_size..old.max(size) / block_size;
+        let change = [Change::Disk(id, DiskEntry { size, ..entry })];
+        // A power cut may part the records. Blocks behind the end of the smaller size are freed while nobody
+        // can read them: those of a disk that shrinks afterwards, those left by such a cut before it grows.
+        if size > old {
+            self.zero_blocks(&mut state, layer, blocks)?;
+            state.change(&self.core, &change)?;
+        } else {
+            state.change(&self.core, &change)?;
+            self.zero_blocks(&mut state, layer, blocks)?;
         }
-        self.change(|state| {
-            let (id, entry) = state.disk(disk)?;
-            Ok(vec![Change::Disk(id, DiskEntry { size, ..entry })])
-        })
+        drop(state);
+        self.flush()
     }
 
     /// Folds layers that no disk and no snapshot has into the layer above, or frees their blocks.
