@@ -18,6 +18,9 @@ const PINNED_PERCENT: u64 = 5;
 /// The maximum number of bursts and deltas that are found at a time.
 const FOUND_MAX: usize = 64 * 1024;
 
+/// The maximum bytes of the new forms of the dependents of one block, which are in memory at a time.
+const REWRITTEN_BYTES_MAX: u64 = 64 << 20;
+
 /// Bursts and deltas by the pinned reference block that they need.
 type Pinning = BTreeMap<Seq, Vec<Seq>>;
 
@@ -82,36 +85,51 @@ impl Volume {
         Ok((pinning, None))
     }
 
-    /// Stores the first dependent of a pinned block whole and the others as bursts on that one, if this
-    /// takes less space than now.
+    /// Stores the dependents of a pinned block without it, if this takes less space than now: the first one
+    /// whole, and each other one as a burst on that one or whole.
     fn unpin(&self, reference: Seq, dependents: &[Seq]) -> Result<()> {
         let mut state = self.write_state()?;
         let tables = &state.tables;
-        let Some(pinned) = tables.stored(reference)?.filter(|it| it.is_pinned()) else {
-            return Ok(());
-        };
-        if pinned.dependent_count() != dependents.len() as u64 {
-            // There are new ones, or the others were not found yet.
-            return Ok(());
-        }
-        let Some(rewrites) = self.rewrites(tables, dependents)? else { return Ok(()) };
-        let after: u64 = rewrites.iter().map(|it| it.content.len() as u64).sum();
-        let mut before = self.block_size() as u64;
+        let mut before = 0;
+        let mut targets = Vec::with_capacity(dependents.len());
+        // A delta may keep other blocks as well. Those that only these dependents need are freed with this one.
+        let mut needed: BTreeMap<Seq, u64> = BTreeMap::new();
         for seq in dependents {
-            before += tables.stored(*seq)?.map_or(0, |it| u64::from(it.payload_len));
+            // It may have been stored anew for another pinned block.
+            let stored = tables.stored(*seq)?.filter(|it| it.references().contains(&reference));
+            let Some(stored) = stored else { continue };
+            targets.push(*seq);
+            before += u64::from(stored.payload_len);
+            stored.references().iter().for_each(|base| *needed.entry(*base).or_default() += 1);
         }
-        if after >= before {
+        let mut is_freed = false;
+        for (base, count) in needed {
+            let pinned = tables.stored(base)?.filter(|it| it.is_pinned());
+            if pinned.is_some_and(|it| it.dependent_count() == count) {
+                before += self.block_size() as u64;
+                is_freed |= base == reference;
+            }
+        }
+        if !is_freed {
+            // It is no longer pinned, there are new dependents, or others were not found yet.
             return Ok(());
         }
+        let budget = before.min(REWRITTEN_BYTES_MAX);
+        let Some(rewrites) = self.rewrites(tables, &targets, budget)? else { return Ok(()) };
         for Rewrite { target, burst, content } in rewrites {
             state.append(&self.core, Body::Rewrite { target, burst }, &content)?;
         }
         Ok(())
     }
 
-    /// Returns the new forms of blocks: the first one whole, the others as bursts on it. Returns `None`
-    /// if one is damaged or has no such form.
-    fn rewrites(&self, tables: &Tables, targets: &[Seq]) -> Result<Option<Vec<Rewrite>>> {
+    /// Returns the new forms of blocks: the first one whole, the others as bursts on it, or whole as well.
+    /// Returns `None` if one is damaged, or if they do not take less than `budget` bytes.
+    fn rewrites(
+        &self,
+        tables: &Tables,
+        targets: &[Seq],
+        mut budget: u64,
+    ) -> Result<Option<Vec<Rewrite>>> {
         let mut first: Option<(Seq, Vec<u8>)> = None;
         let mut rewrites = Vec::with_capacity(targets.len());
         for target in targets {
@@ -119,19 +137,23 @@ impl Volume {
             if let Err(DamagedBlock { .. }) = self.read_stored(tables, *target, &mut block) {
                 return Ok(None);
             }
-            let Some((whole, bytes)) = &first else {
-                rewrites.push(Rewrite { target: *target, burst: None, content: block.clone() });
-                first = Some((*target, block));
-                continue;
+            let target = *target;
+            let burst = first.as_ref().and_then(|(whole, bytes)| {
+                let (prefix, suffix) = common_edges(bytes, &block);
+                let len = |len: usize| u32::try_from(len).expect("a block has at most 64 KiB");
+                let patch = Patch { prefix: len(prefix), suffix: len(suffix) };
+                patch.is_possible(block.len()).then_some((*whole, patch))
+            });
+            let content = match &burst {
+                Some((_, patch)) => patch.content(&block),
+                None => block.clone(),
             };
-            let (prefix, suffix) = common_edges(bytes, &block);
-            let len = |len: usize| u32::try_from(len).expect("a block has at most 64 KiB");
-            let patch = Patch { prefix: len(prefix), suffix: len(suffix) };
-            if !patch.is_possible(block.len()) {
+            budget = budget.saturating_sub(content.len() as u64);
+            if budget == 0 {
                 return Ok(None);
             }
-            let burst = Some((*whole, patch));
-            rewrites.push(Rewrite { target: *target, burst, content: patch.content(&block) });
+            rewrites.push(Rewrite { target, burst, content });
+            first.get_or_insert((target, block));
         }
         Ok(Some(rewrites))
     }

@@ -107,6 +107,43 @@ fn large_deltas_do_not_keep_the_trimmed_blocks_that_they_need() {
     }
 }
 
+/// Of each four blocks two are left, which are deltas on both others.
+#[test]
+fn deltas_on_two_trimmed_blocks_do_not_keep_these() {
+    let content = |number: u64| {
+        let of = |block: u64| SplitMix64::bytes(number / 4 * 2 + block, BLOCK);
+        let mut bytes = of(number % 2);
+        if number % 4 > 1 {
+            bytes = [&of(0)[..2000], &of(1)[2000..]].concat();
+            let own = SplitMix64::bytes(1_000_000 + number, 100);
+            bytes[900..1000].copy_from_slice(&own);
+            bytes[3000..3100].copy_from_slice(&own);
+        }
+        bytes
+    };
+    let folder = create(BLOCK_COUNT, 4096, "delta");
+    let volume = open(&folder);
+    (0..BLOCK_COUNT).for_each(|number| write(&volume, number, &content(number)));
+    let kept = || (0..BLOCK_COUNT).filter(|number| number % 4 > 1);
+    assert_eq!(volume.statistics().expect("statistics").delta_count, BLOCK_COUNT / 2);
+    for number in (0..BLOCK_COUNT).filter(|number| number % 4 < 2) {
+        volume.trim(number * 4096, 4096).expect("trimmed");
+    }
+    assert_eq!(volume.statistics().expect("statistics").pinned_count, BLOCK_COUNT / 2);
+    volume.clean().expect("cleaned");
+    let now = volume.statistics().expect("statistics");
+    assert_eq!(now.pinned_count, 0, "{now:?}");
+    // One of the two blocks of each group is whole, and the other one a burst of 2,200 bytes or less.
+    let live = BLOCK_COUNT / 4 * (4096 + 2560 + 512);
+    assert!(now.physical_bytes <= live * 6 / 5 + SEGMENT, "{live} bytes are live; {now:?}");
+    assert_eq!(volume.audit(), Ok(()), "the tables");
+    for volume in [volume, open(&folder.after_power_cut(Survival::Synced))] {
+        for number in kept() {
+            assert_eq!(read(&volume, number).expect("read"), content(number), "{number}");
+        }
+    }
+}
+
 /// The dead bytes of three segments are not worth a cleaning while clients write.
 #[test]
 fn few_dead_bytes_are_freed_once_no_client_writes() {
