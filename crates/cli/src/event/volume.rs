@@ -147,6 +147,11 @@ pub(crate) struct VolumeWrites {
     pub(crate) full_count: u64,
     pub(crate) burst_count: u64,
     pub(crate) burst_data_bytes: u64,
+    /// The number of bursts by the length of their new bytes, as a part of the block.
+    pub(crate) burst_eighth_count: u64,
+    pub(crate) burst_quarter_count: u64,
+    pub(crate) burst_half_count: u64,
+    pub(crate) burst_longer_count: u64,
     pub(crate) delta_count: u64,
     pub(crate) duplicate_count: u64,
     pub(crate) burst_duplicate_count: u64,

@@ -29,6 +29,9 @@ pub struct Counters {
     pub cancelled_count: u64,
     /// Sum of the new bytes of bursts, not padded.
     pub burst_bytes: u64,
+    /// Bursts whose new bytes, not padded, are at most an eighth of the block, at most a quarter, at most a
+    /// half, and more.
+    pub burst_len_counts: [u64; 4],
     /// Stored blocks that were moved to free a segment.
     pub moved_count: u64,
     /// Bursts and deltas that were stored anew so that nothing needs their reference block.
@@ -41,6 +44,7 @@ impl Counters {
         let [head_hits, tail_hits] = self.hit_count;
         let [head_exhausted, tail_exhausted] = self.exhausted_count;
         let [head_replaced, tail_replaced] = self.replaced_count;
+        let [to_eighth, to_quarter, to_half, longer] = self.burst_len_counts;
         [
             self.full_count,
             self.burst_count,
@@ -58,10 +62,10 @@ impl Counters {
             self.moved_count,
             self.delta_count,
             self.rewritten_count,
-            0,
-            0,
-            0,
-            0,
+            to_eighth,
+            to_quarter,
+            to_half,
+            longer,
         ]
     }
 
@@ -78,6 +82,7 @@ impl Counters {
             replaced_count: [array[9], array[10]],
             cancelled_count: array[11],
             burst_bytes: array[12],
+            burst_len_counts: [array[16], array[17], array[18], array[19]],
             moved_count: array[13],
             delta_count: array[14],
             rewritten_count: array[15],
@@ -94,7 +99,10 @@ impl Counters {
             Body::Burst { side, patch, search, .. } => {
                 self.burst_count += 1;
                 self.hit_count[side as usize] += 1;
-                self.burst_bytes += patch.data_len(block_size) as u64;
+                let len = patch.data_len(block_size);
+                self.burst_bytes += len as u64;
+                let longer_than = [8, 4, 2].map(|part| len > block_size / part);
+                self.burst_len_counts[longer_than.into_iter().filter(|it| *it).count()] += 1;
                 self.count_search(search);
             }
             Body::Move { .. } => self.moved_count += 1,

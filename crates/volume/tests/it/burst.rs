@@ -1,10 +1,10 @@
 //! The rules of BURST: what is stored, and what a deletion leaves.
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{FaultyFolder, Statistics};
+use cutpoint_volume::{FaultyFolder, Statistics, Survival};
 
 use crate::damage::with_damaged_block;
-use crate::support::{BLOCK, Opened, create, open, read, write};
+use crate::support::{BLOCK, Opened, block, create, open, read, write};
 
 /// Returns a block with the given head, middle and tail.
 pub(crate) fn made_of(head: u8, middle: u8, tail: u8) -> Vec<u8> {
@@ -96,6 +96,25 @@ fn reference_block_is_found_by_its_tail_if_not_by_its_head() {
     write(&volume, 1, &made_of(4, 5, 3));
     assert_eq!(statistics(&volume).counters.hit_count, [0, 1]);
     assert_eq!(read(&volume, 1).expect("read"), made_of(4, 5, 3));
+}
+
+#[test]
+fn bursts_are_counted_by_the_length_of_their_new_bytes() {
+    let folder = create(8, 4096, "burst");
+    let volume = open(&folder);
+    let old = block(1, BLOCK);
+    write(&volume, 0, &old);
+    for (number, len) in (1..).zip([1, 512, 513, 1024, 2048, 2049]) {
+        let mut new = old.clone();
+        new[600..600 + len].iter_mut().for_each(|byte| *byte ^= 0xFF);
+        write(&volume, number, &new);
+    }
+    volume.flush().expect("flushed");
+    for volume in [&volume, &open(&folder.after_power_cut(Survival::Synced))] {
+        let counters = statistics(volume).counters;
+        assert_eq!(counters.burst_len_counts, [2, 2, 1, 1]);
+        assert_eq!(counters.burst_bytes, 1 + 512 + 513 + 1024 + 2048 + 2049);
+    }
 }
 
 /// Listing 2 returns without storing the block; a burst per entry, and the newer block takes over.

@@ -90,6 +90,8 @@ fn stats(statistics: &Statistics) -> VolumeStats {
     let [head_hit_count, tail_hit_count] = counters.hit_count;
     let [head_exhausted_count, tail_exhausted_count] = counters.exhausted_count;
     let [head_replaced_count, tail_replaced_count] = counters.replaced_count;
+    let [burst_eighth_count, burst_quarter_count, burst_half_count, burst_longer_count] =
+        counters.burst_len_counts;
     let [head_entry_count, tail_entry_count] = statistics.view_count;
     let [head_burst_count, tail_burst_count] = statistics.burst_count_by_side;
     let tables = statistics.bytes_by_table;
@@ -130,6 +132,10 @@ fn stats(statistics: &Statistics) -> VolumeStats {
             full_count: counters.full_count,
             burst_count: counters.burst_count,
             burst_data_bytes: counters.burst_bytes,
+            burst_eighth_count,
+            burst_quarter_count,
+            burst_half_count,
+            burst_longer_count,
             delta_count: counters.delta_count,
             duplicate_count: counters.duplicate_count,
             burst_duplicate_count: counters.burst_duplicate_count,
