@@ -8,10 +8,10 @@
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
 served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate), as it
-is, and with a hash of every block of 4 or 64 KiB that is written and a checksum of every one that is read. All others
-are served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse), and 64
-files on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only; within a
-file it finds nothing. A missing peer is named and left out. For each contender and round:
+is, and with the work that no volume avoids: hashes, checksums, features, and new places for half of the blocks. All
+others are served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse),
+and 64 files on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only;
+within a file it finds nothing. A missing peer is named and left out. For each contender and round:
 
   fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
@@ -52,6 +52,7 @@ from disk import (  # noqa: E402
     Process,
     Volume,
     call,
+    commit_of,
     end_on_signals,
     mounted,
     remove_leftovers,
@@ -71,6 +72,8 @@ CONTENDERS = {
     "plain file, hashes of 64k": ("hashed", 65536, ""),
     "plain file, hashes and features of 4k": ("hashed", 4096, "features"),
     "plain file, hashes and features of 64k": ("hashed", 65536, "features"),
+    "plain file, hashes and new places of 64k": ("hashed", 65536, "new-places"),
+    "plain file, hashes, features and new places of 64k": ("hashed", 65536, "features new-places"),
     "plain file, nbdkit": ("nbdkit", 4096, ""),
     "off 4k": ("volume", 4096, "off"),
     "exact 4k": ("volume", 4096, "exact"),
@@ -228,7 +231,7 @@ class Contender:
             raise DiskError("needs duperemove (Debian: duperemove)")
         image = self.folder / "image"
         with image.open("wb") as file:
-            file.truncate(self.size * 2 + (512 << 20))
+            file.truncate(self.size * 6 + (512 << 20))
         device = call(["losetup", "--find", "--show", image]).strip()
         self.stack.callback(subprocess.run, ["losetup", "--detach", device], check=False)
         call(["mkfs.xfs", "-q", "-m", "reflink=1", device])
@@ -422,13 +425,10 @@ def run(args) -> int:
         raise DiskError("mounts need root")
     end_on_signals()
     records = Records(args.out)
-    version = call([args.program, "version"])
-    found = re.search(r"commit ([0-9a-f]+[^,)]*)", version)
     records.start(
         {
-            "program": version.split()[1],
             "size": args.size,
-            "commit": found.group(1) if found else "unknown",
+            "commit": commit_of(args.program),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
             "machine": machine(),
             "seconds": args.seconds,
@@ -508,11 +508,14 @@ def shares(figures: Figures, name: str, plain: str, jobs: list[tuple]) -> dict[t
 
 
 def bound_of(figures: Figures, name: str, job: tuple) -> float | None:
-    """Returns the share of a plain file that is hashed as a volume hashes, with features if these are known."""
-    hashes = [f"plain file, hashes of {name.split()[-1]}"]
-    if name.startswith("delta") and "write" in job[0]:
-        hashes.insert(0, hashes[0].replace("hashes", "hashes and features"))
-    bounds = (shares(figures, hashed, "plain file", [job]).get(job) for hashed in hashes)
+    """Returns the share of a plain file that does the unavoidable work of a volume, as far as that was measured."""
+    mode, block = name.split()
+    works = ["hashes"]
+    if "write" in job[0]:
+        works = ["hashes and new places", *works]
+        if mode == "delta":
+            works = ["hashes, features and new places", "hashes and features", *works]
+    bounds = (shares(figures, f"plain file, {work} of {block}", "plain file", [job]).get(job) for work in works)
     return next((bound for bound in bounds if bound), None)
 
 
@@ -546,7 +549,7 @@ def goals(figures: Figures, names: list[str]) -> str:
         "goal",
         "at least or at most",
         "measured",
-        "with hashes (delta: and features) alone",
+        "plain file with the unavoidable work",
         "beside nbdkit's plain file",
         "reached",
     ]
@@ -594,9 +597,11 @@ def write_page(records: Records, args) -> None:
         ),
         f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
         "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file "
-        "by the same server, as it is, and with a hash of each block that is written and a checksum of each one that "
-        "is read, all others by nbdkit's plugins for files. The "
-        "client is the same everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and "
+        "by the same server, as it is, and with the work that no volume avoids: a hash of each block that is written, "
+        "a checksum of each one that is read, and for every other block that is written, as for one that equals no "
+        "stored block, features and a new place in memory, which a log gives it. All others are served by nbdkit's "
+        "plugins for files. The client is the same everywhere. CPU time is that of the server, with zfs-fuse where it "
+        "is behind it; XFS and "
         "the kernel are not counted. All of them read through the kernel's page cache. `research/bench/volume.py` has "
         "the method.\n",
     ]
@@ -646,12 +651,14 @@ def write_page(records: Records, args) -> None:
             ("p99_us", "Latency, p99, µs", 1, 0),
             ("cpu_s_per_gb", "CPU seconds of the server a GB", 1, 2),
         ):
+            # The work of a volume alone has no latency of interest.
+            columns = [name for name in names if CONTENDERS[name][0] != "hashed" or "_us" not in metric]
             rows = []
             for job in JOBS:
-                cells = [figures.speed(name, phase, job, metric) for name in names]
+                cells = [figures.speed(name, phase, job, metric) for name in columns]
                 label = f"{WORDS[job[0]]}, {job[1]}, depth {job[2]}"
                 rows.append([label, *(number(cell and cell / scale, digits) for cell in cells)])
-            parts += [f"{words}:\n", table(["", *names], rows)]
+            parts += [f"{words}:\n", table(["", *columns], rows)]
     rows = []
     for name in names:
         for group in dict.fromkeys(row["group"] for row in figures.of(name, phase="recovery")):

@@ -7,6 +7,7 @@ Everything is taken down in the opposite order, also after an error or a signal.
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def call(command: list, timeout: float = TIMEOUT_S, **options) -> str:
         said = (done.stderr.strip() or done.stdout.strip())[-500:]
         raise DiskError(f"{' '.join(text)[:200]} ended with {done.returncode}: {said}")
     return done.stdout
+
+
+def commit_of(program: Path) -> str:
+    """Returns the commit of a `cutpoint` program."""
+    found = re.search(r"commit ([0-9a-f]+[^,)]*)", call([program, "version"]))
+    return found.group(1) if found else "not recorded"
 
 
 def end_on_signals() -> None:

@@ -34,7 +34,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from disk import Disk, DiskError, Volume, call, end_on_signals, make_ext4, mounted, remove_leftovers
+from disk import Disk, DiskError, Volume, call, commit_of, end_on_signals, make_ext4, mounted, remove_leftovers
 from rows import Results, backup_parser, spread, versions_of
 
 BLOCKS = (4096, 8192, 16384)
@@ -393,8 +393,7 @@ def main() -> int:
     failed = []
     try:
         program = args.program.resolve()
-        found = re.search(r"commit ([0-9a-f]+[^,)]*)", call([program, "version"]))
-        results = Results(args.results, commit=found.group(1) if found else "unknown")
+        results = Results(args.results, commit=commit_of(program))
         evaluation = Evaluation(args, results, known_contenders(program, args.work))
         sets, parts = args.sets.split(","), args.parts.split(",")
         blocks = [int(text) for text in args.blocks.split(",")]

@@ -17,14 +17,13 @@ import argparse
 import contextlib
 import datetime
 import hashlib
-import re
 import shutil
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from disk import DiskError, Volume, call, end_on_signals, remove_leftovers
+from disk import DiskError, Volume, call, commit_of, end_on_signals, remove_leftovers
 from rows import machine
 from volume import Clock, Source, image_of, source_of
 
@@ -111,7 +110,7 @@ writes take {cost} times as much. The tables of these sets are small; those of a
 """
 
 
-def page_of(args, version: str) -> str:
+def page_of(args) -> str:
     """Measures everything, and returns the page."""
     rows, losses, factors = [], [], []
     for set_name in args.sets:
@@ -131,12 +130,11 @@ def page_of(args, version: str) -> str:
                     cells += [f"{figures[step] / source.size * 1e9:.2f}" for figures in (bounded, unbounded)]
                 rows.append(f"| {' | '.join(cells)} |")
         shutil.rmtree(args.work / "source", ignore_errors=True)
-    commit = re.search(r"commit ([0-9a-f]+[^,)]*)", version)
     command = f"research/runs/volume_memory.py --data DATA --work /dev/shm --program cutpoint --rounds {args.rounds}"
     head = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
-        "commit": commit.group(1) if commit else "not recorded",
+        "commit": commit_of(args.program),
         "command": f"`{command}`",
         "rounds": f"{args.rounds}",
         "client": f"{call(['nbdcopy', '--version']).split(chr(10))[0]}, one request at a time",
@@ -172,7 +170,7 @@ def main() -> int:
     args.program = args.program.resolve()
     args.work = Path(tempfile.mkdtemp(prefix="memory-", dir=args.work))
     try:
-        print(page_of(args, call([args.program, "version"])), end="")
+        print(page_of(args), end="")
     finally:
         remove_leftovers(args.work)
         shutil.rmtree(args.work, ignore_errors=True)

@@ -18,11 +18,13 @@ Cases, each on a new volume in each mode of --modes:
 After a kill the device fails. The programs are ended, the file system is unmounted, the server is started again, and
 the file system is mounted, so that its log is replayed. At the end of each case `e2fsck -fn` or `xfs_repair -n`
 examines the file system, and `cutpoint volume check` reads everything. Needs root, nbdfuse, losetup, fio, and the
-programs of the cases; a case whose program is missing is named and left out. The exit code is 1 if a case failed.
+programs of the cases; a case whose program is missing is named and left out. The exit code is 1 if a case failed. With
+--page the outcome is written as a page, such as research/results/volume-torture.md.
 """
 
 import argparse
 import contextlib
+import datetime
 import os
 import random
 import re
@@ -44,12 +46,14 @@ from disk import (
     Process,
     Volume,
     call,
+    commit_of,
     end_on_signals,
     make_ext4,
     mounted,
     remove_leftovers,
     wait_until,
 )
+from rows import machine
 
 SIZE = 1 << 30
 POSTGRES = Path("/usr/lib/postgresql")
@@ -618,6 +622,36 @@ def client(args, mode: str, folder: Path) -> str:
     return "; ".join(said)
 
 
+def page_of(args, rows: list[tuple]) -> str:
+    """Returns the page of the outcomes."""
+    # The documentation of the script describes the cases.
+    described = dict(re.findall(r"^  (\w+) +(.+)$", __doc__, re.MULTILINE))
+    names = list(dict.fromkeys(name for name, *_ in rows))
+    words = f"--rounds {args.rounds} --seconds {args.seconds:g} --operations {args.operations} --seed {args.seed}"
+    head = {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "commit": commit_of(args.program),
+        "command": f"`research/runs/volume_torture.py --modes '{args.modes}' --block {args.block} {words}`",
+    }
+    # The outcomes of a case are beside each other.
+    lines = [row for name in names for row in rows if row[0] == name]
+    return "\n".join(
+        [
+            "# Real programs on a volume whose server is killed\n",
+            "|  |  |\n| --- | --- |",
+            *(f"| {name} | {value} |" for name, value in head.items()),
+            "\nEach case has a new volume in each mode. After a kill the file system is mounted again, so that its log "
+            "is replayed. At the end it is examined (`e2fsck -fn`, `xfs_repair -n`), and `cutpoint volume check` reads "
+            "everything.\n",
+            *(f"- **{name}**: {described[name]}." for name in names),
+            "\n| case | mode | outcome | time | |\n| --- | --- | --- | ---: | --- |",
+            *(f"| {' | '.join(line)} |" for line in lines),
+            "",
+        ]
+    )
+
+
 CASES = {case.__name__: case for case in (fsx, verify, files, postgres, sqlite, requests, vm, client)}
 
 
@@ -633,28 +667,32 @@ def main() -> int:
     parser.add_argument("--operations", type=int, default=5000, help="operations of fsx")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fsx", type=Path, help="program fsx, if it is not on the PATH")
+    parser.add_argument("--page", type=Path, help="file of the page to write")
     parser.add_argument("--kernel", type=Path, help="Debian package of a kernel, for the case vm")
     args = parser.parse_args()
     end_on_signals()
     if os.geteuid() != 0:
         parser.error("mounts need root")
-    failed = 0
+    rows = []
     for mode in args.modes.split(";"):
         for name in args.cases.split(","):
             folder = Path(tempfile.mkdtemp(prefix="volume-torture-", dir=args.work))
             began = time.monotonic()
             try:
                 said = CASES[name](args, mode, folder)
-                print(f"{mode}, {name}: well, {time.monotonic() - began:.0f} s: {said}", flush=True)
+                row = ("well", f"{time.monotonic() - began:.0f} s", said)
             except LeftOut as reason:
-                print(f"{mode}, {name}: LEFT OUT: {reason}", flush=True)
+                row = ("LEFT OUT", "", f"{reason}")
             except (Wrong, DiskError, OSError, subprocess.TimeoutExpired, sqlite3.Error) as error:
-                failed += 1
-                print(f"{mode}, {name}: FAILED with seed {args.seed}: {error!r}"[:1500], flush=True)
+                row = ("FAILED", f"seed {args.seed}", f"{error!r}"[:1500])
             finally:
                 remove_leftovers(folder)
                 shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
+            print(f"{mode}, {name}: {', '.join(part for part in row if part)}", flush=True)
+            rows.append((name, mode, *row))
+    if args.page:
+        args.page.write_text(page_of(args, rows), encoding="utf-8")
+    return 1 if any(outcome == "FAILED" for _, _, outcome, *_ in rows) else 0
 
 
 if __name__ == "__main__":
