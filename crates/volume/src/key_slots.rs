@@ -14,6 +14,7 @@ use crate::folder::Folder;
 use crate::format::cursor::Cursor;
 use crate::format::names;
 use crate::format::{VERSION, VolumeId};
+use crate::rules;
 
 const MAGIC: &[u8; 8] = b"CutpKey\0";
 /// The length of a file of a key in bytes.
@@ -188,7 +189,7 @@ impl<'a> KeySlots<'a> {
 impl Slot {
     fn decode(bytes: &[u8; SLOT_SIZE]) -> Option<Slot> {
         let (body, checksum) = bytes.split_at(SLOT_SIZE - 32);
-        if blake3::hash(body).as_bytes() != checksum {
+        if !rules::is_authentic(blake3::hash(body).as_bytes() == checksum) {
             return None;
         }
         let mut rest = Cursor(body);

@@ -182,6 +182,9 @@ impl Core {
             Form::Burst { patch, .. } => {
                 let problem = "the reference block is not known";
                 let reference = references.first().ok_or_else(|| damaged(stored.place, problem))?;
+                if !patch.is_possible(block.len()) {
+                    return Err(damaged(stored.place, "the burst keeps more than a block"));
+                }
                 block.copy_from_slice(reference);
                 let mut content = vec![0; patch.padded_len(block.len())];
                 self.read_content(stored, &mut content)?;

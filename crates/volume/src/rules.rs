@@ -197,6 +197,12 @@ pub(crate) fn reference_read_count() -> usize {
     1 + usize::from(is_broken!(ReadsReferenceAgain))
 }
 
+/// R5: a superblock, checkpoint, header or page counts only if its checksum matches. Bytes that were planted may
+/// have one that matches, so that decoders check all fields as well: the fuzz targets break this rule.
+pub(crate) fn is_authentic(is_matching: bool) -> bool {
+    is_matching || is_broken!(TrustsChecksums)
+}
+
 /// R2: a block that was found damaged is no duplicate and no reference of later writes.
 pub(crate) fn must_distrust_damaged() -> bool {
     !is_broken!(TrustsDamaged)

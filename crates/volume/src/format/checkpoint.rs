@@ -8,6 +8,7 @@ use super::run::RunMeta;
 use super::span::LayerId;
 use super::{VERSION, VolumeId};
 use crate::keys::Keys;
+use crate::rules;
 
 const MAGIC: &[u8; 8] = b"CutpChk\0";
 
@@ -73,7 +74,7 @@ impl Checkpoint {
     /// Decodes a checkpoint. Returns `None` if the bytes are none, or not whole.
     pub(crate) fn decode(bytes: &[u8], keys: &Keys) -> Option<Checkpoint> {
         let (body, checksum) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
-        if keys.checkpoint_checksum(body) != checksum {
+        if !rules::is_authentic(keys.checkpoint_checksum(body) == checksum) {
             return None;
         }
         let mut rest = Cursor(body);

@@ -14,6 +14,7 @@ use super::patch::Patch;
 use super::position::Seq;
 use super::span::{BlockId, LayerId, Span};
 use crate::keys::{CHECKSUM_SIZE, Fingerprint, Keys};
+use crate::rules;
 
 /// The length of a short header in bytes, and the unit of positions in a segment.
 pub(crate) const UNIT: usize = 128;
@@ -167,7 +168,8 @@ impl Record {
         let [code, flags, magic @ ..] = *bytes.get(CHECKSUM_SIZE..)?.first_chunk::<4>()?;
         let len = if Fields::is_long(flags) { LONG_HEADER } else { UNIT };
         let (checksum, body) = bytes.get(..len)?.split_at_checked(CHECKSUM_SIZE)?;
-        if magic != MAGIC || keys.log_checksum(segment, offset, body) != checksum {
+        let has_checksum = || keys.log_checksum(segment, offset, body) == checksum;
+        if magic != MAGIC || !rules::is_authentic(has_checksum()) {
             return None;
         }
         let mut rest = Cursor(&body[4..]);

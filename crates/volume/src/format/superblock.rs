@@ -3,6 +3,7 @@
 use super::cursor::Cursor;
 use super::{VERSION, VolumeId};
 use crate::error::{Error, Kind, Result};
+use crate::rules;
 
 /// The length of a superblock in bytes.
 pub(crate) const SUPERBLOCK_SIZE: usize = 128;
@@ -78,7 +79,7 @@ impl Superblock {
             .split_at_checked(96)
             .filter(|_| bytes.len() == SUPERBLOCK_SIZE)
             .ok_or_else(|| corrupt(&format!("has {} bytes, expected 128", bytes.len())))?;
-        if *blake3::hash(body).as_bytes() != *checksum {
+        if !rules::is_authentic(*blake3::hash(body).as_bytes() == *checksum) {
             return Err(corrupt("the checksum does not match"));
         }
         let mut rest = Cursor(body);

@@ -70,6 +70,8 @@ pub enum Mutant {
     TrustsPages,
     /// R4: reads the reference block of a burst twice.
     ReadsReferenceAgain,
+    /// R5: decodes headers, pages and checkpoints whose checksums do not match.
+    TrustsChecksums,
     /// R1: returns blocks without verification.
     TrustsPayload,
     /// R2: uses blocks that were found damaged for later writes.
