@@ -8,10 +8,10 @@
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
 served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate), as it
-is, and with the work that no volume avoids: hashes, checksums, features, and new places for half of the blocks. All
-others are served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse),
-and 64 files on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only;
-within a file it finds nothing. A missing peer is named and left out. For each contender and round:
+is, and with the work that no volume avoids: hashes, checksums, and features for half of the blocks. All others are
+served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse), and 64 files
+on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only; within a file
+it finds nothing. A missing peer is named and left out. For each contender and round:
 
   fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
@@ -72,8 +72,6 @@ CONTENDERS = {
     "plain file, hashes of 64k": ("hashed", 65536, ""),
     "plain file, hashes and features of 4k": ("hashed", 4096, "features"),
     "plain file, hashes and features of 64k": ("hashed", 65536, "features"),
-    "plain file, hashes and new places of 64k": ("hashed", 65536, "new-places"),
-    "plain file, hashes, features and new places of 64k": ("hashed", 65536, "features new-places"),
     "plain file, nbdkit": ("nbdkit", 4096, ""),
     "off 4k": ("volume", 4096, "off"),
     "exact 4k": ("volume", 4096, "exact"),
@@ -427,6 +425,7 @@ def run(args) -> int:
     records = Records(args.out)
     records.start(
         {
+            "program": call([args.program, "version"]).split()[1],
             "size": args.size,
             "commit": commit_of(args.program),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
@@ -510,11 +509,7 @@ def shares(figures: Figures, name: str, plain: str, jobs: list[tuple]) -> dict[t
 def bound_of(figures: Figures, name: str, job: tuple) -> float | None:
     """Returns the share of a plain file that does the unavoidable work of a volume, as far as that was measured."""
     mode, block = name.split()
-    works = ["hashes"]
-    if "write" in job[0]:
-        works = ["hashes and new places", *works]
-        if mode == "delta":
-            works = ["hashes, features and new places", "hashes and features", *works]
+    works = ["hashes and features", "hashes"] if mode == "delta" and "write" in job[0] else ["hashes"]
     bounds = (shares(figures, f"plain file, {work} of {block}", "plain file", [job]).get(job) for work in works)
     return next((bound for bound in bounds if bound), None)
 
@@ -535,7 +530,9 @@ def goals(figures: Figures, names: list[str]) -> str:
             words = f"{name}: {WORDS[pattern]}, share of the plain file, the worst of four ({place})"
             bound = bound_of(figures, name, worst)
             by_nbdkit = shares(figures, name, "plain file, nbdkit", list(of)).values()
-            cells = [goal, of[worst], bound, min(by_nbdkit, default=None)]
+            cpu = [figures.speed(which, "before", worst, "cpu_s_per_gb") for which in ("plain file", name)]
+            by_cpu = cpu[0] / cpu[1] if all(cpu) else None
+            cells = [goal, of[worst], by_cpu, bound, min(by_nbdkit, default=None)]
             rows.append([words, *(number(cell, 2) for cell in cells), reached])
     for name in names:
         for row in figures.of(name, phase="recovery"):
@@ -544,11 +541,12 @@ def goals(figures: Figures, names: list[str]) -> str:
             gb = row["physical_bytes"] / 1e9
             reached = "yes" if row["start_s"] < RECOVERY_GOAL_S else "no"
             title = f"{name}: start after a kill at {gb:.1f} GB physical, s"
-            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), "", "", reached])
+            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), "", "", "", reached])
     head = [
         "goal",
         "at least or at most",
         "measured",
+        "the same test by CPU time of the servers",
         "plain file with the unavoidable work",
         "beside nbdkit's plain file",
         "reached",
@@ -598,10 +596,9 @@ def write_page(records: Records, args) -> None:
         f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
         "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file "
         "by the same server, as it is, and with the work that no volume avoids: a hash of each block that is written, "
-        "a checksum of each one that is read, and for every other block that is written, as for one that equals no "
-        "stored block, features and a new place in memory, which a log gives it. All others are served by nbdkit's "
-        "plugins for files. The client is the same everywhere. CPU time is that of the server, with zfs-fuse where it "
-        "is behind it; XFS and "
+        "a checksum of each one that is read, and features of every other block that is written, as of one that equals "
+        "no stored block. All others are served by nbdkit's plugins for files. The client is the same everywhere. CPU "
+        "time is that of the server, with zfs-fuse where it is behind it; XFS and "
         "the kernel are not counted. All of them read through the kernel's page cache. `research/bench/volume.py` has "
         "the method.\n",
     ]

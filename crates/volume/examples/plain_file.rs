@@ -1,11 +1,10 @@
 //! Serves a file as a disk by the server of volumes, as it is: what a volume is compared with, and how
 //! another device is served. With BLOCK_SIZE, each block that is read gets a checksum, and each block
 //! that is written a checksum and a hash, as a volume does it, and nothing is done with them: the time
-//! that every volume takes. Every other block that is written stands for one that equals no stored block: with
-//! `features` it gets features, as in mode `delta`, and with `new-places` it goes to new pages or sectors, which
-//! a log gives it, instead of those that the file has. The process runs until it is killed.
+//! that every volume takes. With `features`, every other block that is written gets features as well, as
+//! in mode `delta` a half that equals no stored block. The process runs until it is killed.
 //!
-//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET [BLOCK_SIZE [features] [new-places]]`
+//! `cargo run --release -p cutpoint-volume --example plain_file -- FILE SOCKET [BLOCK_SIZE [features]]`
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,7 +16,6 @@ use cutpoint_delta::super_features;
 use cutpoint_fingerprint::Blake3;
 use cutpoint_volume::nbd::{Address, Exports, Server};
 use cutpoint_volume::{Device, Error, Extent, Result};
-use rustix::fs::{FallocateFlags, fallocate};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A file of a fixed size.
@@ -29,33 +27,26 @@ struct PlainFile {
     block_size: Option<usize>,
     hash: Blake3,
     has_features: bool,
-    has_new_places: bool,
-    /// The number of blocks that were written.
+    /// The number of blocks that were written for features.
     count: AtomicUsize,
 }
 
 impl PlainFile {
-    /// Does the work of a volume for the blocks of a request.
-    fn prepare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.add_checksums(bytes);
-        let Some(block_size) = self.block_size else { return Ok(()) };
-        let mut digests = Vec::new();
-        self.hash.digests(&bytes.chunks(block_size).collect::<Vec<_>>(), &mut digests);
-        std::hint::black_box(digests);
-        let blocks = bytes.chunks(block_size);
-        let before = self.count.fetch_add(blocks.len(), Ordering::Relaxed);
-        let offsets = (offset..).step_by(block_size);
-        for (block, offset) in blocks.zip(offsets).skip(before % 2).step_by(2) {
+    /// Hashes the blocks of a request, and computes their features.
+    fn hash(&self, bytes: &[u8]) {
+        if let Some(block_size) = self.block_size {
+            let mut digests = Vec::new();
+            self.hash.digests(&bytes.chunks(block_size).collect::<Vec<_>>(), &mut digests);
+            std::hint::black_box(digests);
             if self.has_features {
-                std::hint::black_box(super_features(block));
-            }
-            if self.has_new_places {
-                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                let freed = fallocate(&self.file, flags, offset, block.len() as u64);
-                freed.map_err(|error| Error::io("file", "cannot be freed", error.into()))?;
+                let blocks = bytes.chunks(block_size);
+                let before = self.count.fetch_add(blocks.len(), Ordering::Relaxed);
+                for block in blocks.skip(before % 2).step_by(2) {
+                    std::hint::black_box(super_features(block));
+                }
             }
         }
-        Ok(())
+        self.add_checksums(bytes);
     }
 
     /// Computes the checksums of the blocks of a request.
@@ -87,7 +78,7 @@ impl Device for PlainFile {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.prepare(offset, bytes)?;
+        self.hash(bytes);
         let written = self.file.write_all_at(bytes, offset);
         written.map_err(|error| Error::io("file", "cannot be written", error))
     }
@@ -133,25 +124,27 @@ impl Exports for OneFile {
 fn main() -> std::io::Result<()> {
     let words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let usage = || -> ! {
-        eprintln!("usage: plain_file FILE SOCKET [BLOCK_SIZE [features] [new-places]]");
+        eprintln!("usage: plain_file FILE SOCKET [BLOCK_SIZE [features]]");
         std::process::exit(2);
     };
     let [file, socket, rest @ ..] = words.as_slice() else { usage() };
-    let block_size = rest.first().map(|size| match size.to_str().map(str::parse) {
-        Some(Ok(size)) if size > 0 => size,
+    let block_size = match rest {
+        [] => None,
+        [size, ..] => match size.to_str().and_then(|size| size.parse().ok()) {
+            Some(size) if size > 0 => Some(size),
+            _ => usage(),
+        },
+    };
+    let has_features = match rest {
+        [] | [_] => false,
+        [_, word] if word.as_os_str() == "features" => true,
         _ => usage(),
-    });
-    let options = rest.get(1..).unwrap_or_default();
-    let has = |word: &str| options.iter().any(|option| option.as_os_str() == word);
-    let (has_features, has_new_places) = (has("features"), has("new-places"));
-    if options.len() > usize::from(has_features) + usize::from(has_new_places) {
-        usage();
-    }
+    };
     let file = File::options().read(true).write(true).open(file)?;
     let size = file.metadata()?.len();
     let hash = Blake3::keyed(&[7; 32]);
     let count = AtomicUsize::new(0);
-    let file = PlainFile { file, size, block_size, hash, has_features, has_new_places, count };
-    let exports = OneFile(Arc::new(file));
+    let exports =
+        OneFile(Arc::new(PlainFile { file, size, block_size, hash, has_features, count }));
     Server::listen(&Address::Unix(socket.clone()), None)?.run(&exports, &|| false)
 }

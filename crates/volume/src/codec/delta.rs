@@ -49,6 +49,9 @@ impl Encoder {
     /// Returns `block` as copies of `references`, which are as long as `block`, or `None` if no byte is
     /// a copy.
     pub(crate) fn encode(&mut self, block: &[u8], references: &[Arc<[u8]>]) -> Option<Delta> {
+        if references.is_empty() {
+            return None;
+        }
         self.window.restart(self.start);
         references.iter().for_each(|reference| self.window.push(reference));
         self.pieces.clear();

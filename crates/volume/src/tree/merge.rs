@@ -10,7 +10,7 @@ use super::page::{CHECKSUM_SIZE, Entries};
 use super::pages::GROUP;
 use super::run::Run;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::format::run::PAGE_SIZE;
 
 /// The value of a key where it is: in a map, or in a page.
@@ -156,14 +156,17 @@ pub(crate) struct Merge<'a> {
     /// Set if deleted keys are returned as well.
     with_deleted: bool,
     is_started: bool,
+    /// The key of the last entry.
+    last: Option<Key>,
 }
 
 impl<'a> Merge<'a> {
     pub(super) fn new(sources: Vec<Source<'a>>, with_deleted: bool) -> Merge<'a> {
-        Merge { sources, with_deleted, is_started: false }
+        Merge { sources, with_deleted, is_started: false, last: None }
     }
 
-    /// Returns the next entry, deleted or not.
+    /// Returns the next entry, deleted or not. Fails if a source has its keys in another order, so that what
+    /// goes from key to key comes to an end.
     fn next_entry(&mut self) -> Result<Option<Entry<'a>>> {
         if !self.is_started {
             self.sources.iter_mut().try_for_each(Source::advance)?;
@@ -177,7 +180,12 @@ impl<'a> Merge<'a> {
                 least = Some((index, key));
             }
         }
-        let Some((index, _)) = least else { return Ok(None) };
+        let Some((index, key)) = least else { return Ok(None) };
+        if self.last.is_some_and(|last| *key <= last) {
+            let problem = "the entries of a page are not in order";
+            return Err(Error::new(Kind::Corrupt, "tables", problem));
+        }
+        self.last = Some(*key);
         let found = self.sources[index].next.take();
         self.sources[index].advance()?;
         for source in &mut self.sources[index + 1..] {
@@ -204,5 +212,26 @@ impl<'a> Iterator for Merge<'a> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_another_order_are_an_error() {
+        let merged = |sources: &[&[u8]]| -> Vec<bool> {
+            let source = |keys: &&[u8]| {
+                let keys = keys.to_vec().into_iter();
+                Source::new(keys.map(|key| Ok((Key::new(&[&[key]]), None))))
+            };
+            let merge = Merge::new(sources.iter().map(source).collect(), true);
+            merge.map(|entry| entry.is_ok()).collect()
+        };
+        assert_eq!(merged(&[&[1, 3], &[2, 3, 4]]), [true; 4]);
+        assert_eq!(merged(&[&[1, 3, 2, 4]]), [true, true, false]);
+        assert_eq!(merged(&[&[1, 1]]), [true, false]);
+        assert_eq!(merged(&[&[2, 3], &[1, 0]]), [true, false]);
     }
 }
