@@ -221,10 +221,9 @@ mod tests {
 
     #[test]
     fn keys_in_another_order_are_an_error() {
-        let merged = |sources: &[&[u8]]| -> Vec<bool> {
-            let source = |keys: &&[u8]| {
-                let keys = keys.to_vec().into_iter();
-                Source::new(keys.map(|key| Ok((Key::new(&[&[key]]), None))))
+        let merged = |sources: &[&'static [u8]]| -> Vec<bool> {
+            let source = |keys: &&'static [u8]| {
+                Source::new(keys.iter().map(|key| Ok((Key::new(&[&[*key]]), None))))
             };
             let merge = Merge::new(sources.iter().map(source).collect(), true);
             merge.map(|entry| entry.is_ok()).collect()
