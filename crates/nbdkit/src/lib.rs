@@ -163,8 +163,10 @@ impl Server for Connection {
             }
             "disk" => parameters.disk = Some(value.to_owned()),
             "memory" | "limit" | "reserve" => {
-                let size = parse_size(value)?;
-                let size = u64::try_from(size).map_err(|_| failed(Errno::INVAL, key))?;
+                let size = parse_size(value).ok().and_then(|size| u64::try_from(size).ok());
+                let wrong =
+                    || failed(Errno::INVAL, format!("{key}={value}: no size, such as 256M"));
+                let size = size.ok_or_else(wrong)?;
                 let parameter = match key {
                     "memory" => &mut parameters.memory,
                     "limit" => &mut parameters.limit,
