@@ -205,7 +205,7 @@ fn mutant_that_drops_the_changes_of_a_failed_checkpoint_is_noticed() {
 #[test]
 fn mutants_of_damage_are_noticed() {
     assert!(under(Mutant::TrustsPages, || flips("burst", true)).is_err(), "TrustsPages");
-    for mutant in [Mutant::TrustsPayload, Mutant::SkipsDamaged] {
+    for mutant in [Mutant::TrustsPayload, Mutant::SkipsDamaged, Mutant::TrustsChecksums] {
         assert!(under(mutant, || flips("burst", false)).is_err(), "{mutant:?} was not noticed");
     }
 }
