@@ -118,8 +118,7 @@ class Volume:
         """Creates the volume."""
         sizes = ["--size", str(size), "--block-size", str(block)]
         clear = ("--encryption", "none")
-        create = [self.program, "volume", "create", self.folder, *sizes, "--mode", mode, *clear, *options]
-        call(create, env=self.environment)
+        self.command("create", *sizes, "--mode", mode, *clear, *options)
 
     def serve(self, options: tuple = (), address: str | None = None) -> float:
         """Starts the server, at its socket or another address, and returns the seconds until it says that it serves."""

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import datetime
 import io
 import os
 import platform
@@ -65,6 +66,14 @@ class Results:
             self.rows.append({name: str(value) for name, value in whole.items()})
         with self.path.open("a") as file:
             file.write(text.getvalue())
+
+
+def page_head(title: str, commit: str, command: str, more: dict[str, str] | None = None) -> list[str]:
+    """Returns the first lines of a page of results."""
+    head = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"), "machine": machine()}
+    head |= {"commit": commit, "command": f"`{command}`"} | (more or {})
+    lines = (f"| {name} | {value} |" for name, value in head.items())
+    return [f"# {title}\n", "|  |  |\n| --- | --- |", *lines, ""]
 
 
 def machine() -> str:

@@ -15,7 +15,6 @@ Needs nbdcopy (Debian: libnbd-bin).
 
 import argparse
 import contextlib
-import datetime
 import hashlib
 import shutil
 import statistics
@@ -24,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 from disk import DiskError, Volume, call, commit_of, end_on_signals, remove_leftovers
-from rows import machine
+from rows import page_head
 from volume import Clock, Source, image_of, source_of
 
 SETS = ["VM", "PG", "BA"]
@@ -131,23 +130,14 @@ def page_of(args) -> str:
                 rows.append(f"| {' | '.join(cells)} |")
         shutil.rmtree(args.work / "source", ignore_errors=True)
     command = f"research/runs/volume_memory.py --data DATA --work /dev/shm --program cutpoint --rounds {args.rounds}"
-    head = {
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "commit": commit_of(args.program),
-        "command": f"`{command}`",
-        "rounds": f"{args.rounds}",
-        "client": f"{call(['nbdcopy', '--version']).split(chr(10))[0]}, one request at a time",
-    }
+    client = f"{call(['nbdcopy', '--version']).split(chr(10))[0]}, one request at a time"
+    more = {"rounds": f"{args.rounds}", "client": client}
     columns = ["set", "blocks", "mode", "MB", "ratio bounded", "ratio unbounded", "loss, %", "MB of tables"]
     columns += ["peak MB bounded", "peak MB unbounded", "write bounded", "write unbounded"]
     columns += ["read bounded", "read unbounded"]
     return "\n".join(
         [
-            "# Cost of bounded memory of a volume\n",
-            "|  |  |\n| --- | --- |",
-            *(f"| {name} | {value} |" for name, value in head.items()),
-            "",
+            *page_head("Cost of bounded memory of a volume", commit_of(args.program), command, more),
             about_of(losses, factors),
             f"| {' | '.join(columns)} |",
             "| --- | --- | --- |" + " ---: |" * (len(columns) - 3),

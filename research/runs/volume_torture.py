@@ -24,7 +24,6 @@ programs of the cases; a case whose program is missing is named and left out. Th
 
 import argparse
 import contextlib
-import datetime
 import os
 import random
 import re
@@ -53,7 +52,7 @@ from disk import (
     remove_leftovers,
     wait_until,
 )
-from rows import machine
+from rows import page_head
 
 SIZE = 1 << 30
 POSTGRES = Path("/usr/lib/postgresql")
@@ -628,20 +627,13 @@ def page_of(args, rows: list[tuple]) -> str:
     described = dict(re.findall(r"^  (\w+) +(.+)$", __doc__, re.MULTILINE))
     names = list(dict.fromkeys(name for name, *_ in rows))
     words = f"--rounds {args.rounds} --seconds {args.seconds:g} --operations {args.operations} --seed {args.seed}"
-    head = {
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "commit": commit_of(args.program),
-        "command": f"`research/runs/volume_torture.py --modes '{args.modes}' --block {args.block} {words}`",
-    }
+    command = f"research/runs/volume_torture.py --modes '{args.modes}' --block {args.block} {words}"
     # The outcomes of a case are beside each other.
     lines = [row for name in names for row in rows if row[0] == name]
     return "\n".join(
         [
-            "# Real programs on a volume whose server is killed\n",
-            "|  |  |\n| --- | --- |",
-            *(f"| {name} | {value} |" for name, value in head.items()),
-            "\nEach case has a new volume in each mode. After a kill the file system is mounted again, so that its log "
+            *page_head("Real programs on a volume whose server is killed", commit_of(args.program), command),
+            "Each case has a new volume in each mode. After a kill the file system is mounted again, so that its log "
             "is replayed. At the end it is examined (`e2fsck -fn`, `xfs_repair -n`), and `cutpoint volume check` reads "
             "everything.\n",
             *(f"- **{name}**: {described[name]}." for name in names),

@@ -254,7 +254,7 @@ pub(crate) fn storm(seed: u64, step_count: u32) -> Result<(), String> {
 
 #[test]
 fn every_power_cut_leaves_written_values_and_all_flushed_ones() {
-    let seeds = std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(24);
+    let seeds = crate::support::seed_count(24);
     for seed in 0..seeds {
         storm(seed, 60).expect("no value is wrong");
     }

@@ -203,7 +203,7 @@ pub(crate) fn live(seed: u64) {
 
 #[test]
 fn disks_and_snapshots_agree_with_vectors() {
-    let seeds = std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(30);
+    let seeds = crate::support::seed_count(30);
     (0..seeds).for_each(live);
 }
 

@@ -131,7 +131,7 @@ impl Pair {
 
 #[test]
 fn random_operations_agree_with_a_vector() {
-    let seeds = std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(40);
+    let seeds = crate::support::seed_count(40);
     for seed in 0..seeds {
         let mut pair = Pair::new(seed);
         for step in 0..150 {

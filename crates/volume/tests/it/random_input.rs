@@ -6,7 +6,7 @@ use crate::anything;
 
 #[test]
 fn random_requests_and_files_make_no_panic() {
-    let count = std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(300);
+    let count = crate::support::seed_count(300);
     let mut numbers = SplitMix64::new(11);
     for _ in 0..count {
         let len = numbers.below(200);

@@ -16,6 +16,11 @@ pub(crate) fn shared(folder: &FaultyFolder) -> Arc<dyn Folder> {
     Arc::new(folder.clone())
 }
 
+/// Returns the number of random runs: that of `CUTPOINT_SEEDS`, or else `default`.
+pub(crate) fn seed_count(default: u64) -> u64 {
+    std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(default)
+}
+
 /// Creates a volume of `block_count` blocks with small segments.
 pub(crate) fn create(block_count: u64, block_size: u32, mode: &str) -> FaultyFolder {
     let folder = FaultyFolder::default();

@@ -5,7 +5,7 @@ use cutpoint_terminal::units::short_size;
 
 use super::control::{Answer, Request};
 use crate::args::{Secrets, VolumeStats as Args};
-use crate::event::{Event, Summary, VolumeStats, VolumeWrites};
+use crate::event::{Event, Summary, VolumeStats};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::units;
@@ -105,10 +105,11 @@ fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
         ),
     ];
     if writes.burst_count > 0 {
-        let VolumeWrites { burst_eighth_count, burst_quarter_count, burst_half_count, .. } = writes;
         let lengths = format!(
-            "bursts with at most 1/8 of a block new: {burst_eighth_count}; 1/4: {burst_quarter_count}; \
-             1/2: {burst_half_count}; more: {}",
+            "bursts with at most 1/8 of a block new: {}; 1/4: {}; 1/2: {}; more: {}",
+            writes.burst_eighth_count,
+            writes.burst_quarter_count,
+            writes.burst_half_count,
             writes.burst_longer_count
         );
         lines.push(("lengths", lengths));
