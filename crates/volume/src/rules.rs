@@ -121,6 +121,11 @@ pub(crate) fn must_stop_after_failed_sync() -> bool {
     !is_broken!(ForgetsFailedSync)
 }
 
+/// L9: a record whose append failed leaves nothing in the tables.
+pub(crate) fn must_roll_back() -> bool {
+    !is_broken!(KeepsUnwritten)
+}
+
 /// C1: the log is durable up to a checkpoint before the checkpoint is.
 pub(crate) fn must_sync_before_checkpoint() -> bool {
     !is_broken!(ChecksPointAhead)

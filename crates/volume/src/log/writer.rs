@@ -40,7 +40,8 @@ pub(crate) struct LogWriter {
     appended_bytes: u64,
     /// The name of the current segment.
     name: String,
-    /// The memory of the last record.
+    /// The records that were added since the last write, and their bytes.
+    added: Vec<Body>,
     buffer: Vec<u8>,
 }
 
@@ -85,6 +86,7 @@ impl LogWriter {
             named_count: 0,
             appended_bytes: 0,
             name: String::new(),
+            added: Vec::new(),
             buffer: Vec::new(),
         }
     }
@@ -117,36 +119,79 @@ impl LogWriter {
         encoding: Encoding,
         payload: &[u8],
     ) -> Result<(Record, Place)> {
-        let current = self.room(core)?;
-        let segment = current.number;
+        let added = self.add(core, body, encoding, payload)?;
+        self.write(core)?;
+        Ok(added)
+    }
+
+    /// Adds a record with its payload to those that [`write`](LogWriter::write) appends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder refuses to create. The record is not added then.
+    pub(crate) fn add(
+        &mut self,
+        core: &Core,
+        body: Body,
+        encoding: Encoding,
+        payload: &[u8],
+    ) -> Result<(Record, Place)> {
+        let Current { number: segment, len } = self.room(core)?;
         let sealed = core.cipher.as_ref().filter(|_| !payload.is_empty());
-        let len = payload.len() + if sealed.is_some() { core.shape.seal_len } else { 0 };
+        let payload_len = payload.len() + if sealed.is_some() { core.shape.seal_len } else { 0 };
         let record = Record {
-            seq: self.next_seq,
+            seq: self.next_seq + self.added.len() as u64,
             durable_seq: self.durable_seq,
-            previous: self.previous,
+            previous: self.added.last().map_or(self.previous, Body::written),
             encoding,
-            payload_len: u32::try_from(len).expect("at most a change of the catalog"),
+            payload_len: u32::try_from(payload_len).expect("payloads are small"),
             body,
         };
-        let header = record.encode(segment, current.len, &core.keys);
-        let place = Place { segment, offset: offset(segment, current.len)? };
-        let mut bytes = std::mem::take(&mut self.buffer);
-        bytes.clear();
-        bytes.extend_from_slice(&header);
+        let place = Place { segment, offset: offset(segment, len)? };
+        let end = self.buffer.len() + record.size();
+        self.buffer.extend_from_slice(&record.encode(segment, len, &core.keys));
         match sealed {
-            Some(cipher) => cipher.seal(place, payload, &mut bytes),
-            None => bytes.extend_from_slice(payload),
+            Some(cipher) => cipher.seal(place, payload, &mut self.buffer),
+            None => self.buffer.extend_from_slice(payload),
         }
-        bytes.resize(record.size(), 0);
-        let appended = self.append_to_segment(core, segment, &bytes);
-        self.buffer = bytes;
-        appended?;
-        self.next_seq += 1;
-        self.previous = record.body.written();
-        remember(&mut self.recent, Summarized::of(&record.body));
-        self.unsummarized_count += 1;
+        self.buffer.resize(end, 0);
+        self.added.push(body);
         Ok((record, place))
+    }
+
+    /// Returns `true` if the added records must be written before another one is added: because the
+    /// segment is full, or because a summary is due.
+    pub(crate) fn must_write(&self, core: &Core) -> bool {
+        self.len() >= u64::from(core.segment_size)
+            || self.unsummarized_count + self.added.len() >= SUMMARY_INTERVAL
+    }
+
+    /// Appends the added records. Nothing counts of them after an error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder refuses to append.
+    pub(crate) fn write(&mut self, core: &Core) -> Result<()> {
+        let Some(current) = self.current.filter(|_| !self.added.is_empty()) else { return Ok(()) };
+        let bytes = std::mem::take(&mut self.buffer);
+        let appended = self.append_to_segment(core, current.number, &bytes);
+        self.buffer = bytes;
+        self.buffer.clear();
+        let added = std::mem::take(&mut self.added);
+        appended?;
+        for body in &added {
+            self.next_seq += 1;
+            self.previous = body.written();
+            remember(&mut self.recent, Summarized::of(body));
+            self.unsummarized_count += 1;
+        }
+        Ok(())
+    }
+
+    /// Drops the added records.
+    pub(crate) fn drop_added(&mut self) {
+        self.added.clear();
+        self.buffer.clear();
     }
 
     /// Appends a summary if one is due. It is for the case that records are damaged, and changes
@@ -166,11 +211,19 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Returns the segment that gets the next record, and creates one if the last one is full.
+    /// Returns the length of the current segment with the added records.
+    fn len(&self) -> u64 {
+        self.current.map_or(0, |current| current.len) + self.buffer.len() as u64
+    }
+
+    /// Returns the segment that gets the next record, with the added ones, and creates one if the last
+    /// one is full.
     fn room(&mut self, core: &Core) -> Result<Current> {
-        if let Some(current) = self.current.filter(|it| it.len < u64::from(core.segment_size)) {
-            return Ok(current);
+        let len = self.len();
+        if let Some(current) = self.current.filter(|_| len < u64::from(core.segment_size)) {
+            return Ok(Current { len, ..current });
         }
+        assert!(self.added.is_empty(), "the added records fill the segment");
         let number = self.next_segment;
         let name = names::segment(number);
         core.folder.create(&name).map_err(|error| Error::io(&name, "cannot be created", error))?;

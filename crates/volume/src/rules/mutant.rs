@@ -42,6 +42,8 @@ pub enum Mutant {
     ForgetsFailedSync,
     /// L8: writes no summaries.
     SkipsSummaries,
+    /// L9: keeps the changes of records whose append failed.
+    KeepsUnwritten,
     /// C1: publishes a checkpoint of records that are not durable.
     ChecksPointAhead,
     /// C2: deletes the older checkpoint before the newer one is durable.

@@ -139,8 +139,9 @@ impl Tables {
         }
         let is_used = |value: Option<Seq>| u64::from(value.unwrap_or(ZERO) != ZERO);
         let is_lost = |value: Option<Seq>| u64::from(value == Some(LOST));
-        if let Some(layer) = self.catalog.layers.get_mut(&id.layer) {
-            layer.used_count = (layer.used_count + is_used(value)).saturating_sub(is_used(before));
+        if let Some(layer) = self.catalog.layers.get(&id.layer) {
+            let used_count = (layer.used_count + is_used(value)).saturating_sub(is_used(before));
+            self.set_used_count(id.layer, used_count);
         }
         let lost_count = &mut self.totals.lost_count;
         *lost_count = (*lost_count + is_lost(value)).saturating_sub(is_lost(before));

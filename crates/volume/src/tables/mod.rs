@@ -13,6 +13,7 @@ mod prefetch;
 mod saved;
 mod stored;
 mod totals;
+mod transaction;
 mod views;
 
 use std::collections::{BTreeMap, HashSet};
@@ -26,6 +27,7 @@ pub(crate) use self::map::{LOST, ZERO};
 pub(crate) use self::stored::{Form, Stored};
 pub(crate) use self::totals::Totals;
 use self::totals::adjust;
+use self::transaction::Transaction;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::change::Change;
@@ -68,6 +70,7 @@ pub(crate) struct Tables {
     pub(crate) live_bytes: BTreeMap<u64, u64>,
     /// The stored blocks that were found damaged since the volume was opened.
     untrusted: HashSet<Seq>,
+    transaction: Transaction,
 }
 
 impl Tables {
@@ -81,6 +84,7 @@ impl Tables {
             totals: Totals::default(),
             live_bytes: BTreeMap::new(),
             untrusted: HashSet::new(),
+            transaction: Transaction::default(),
         }
     }
 
@@ -268,7 +272,7 @@ impl Tables {
             use_count: 1,
             form,
         };
-        *self.live_bytes.entry(place.segment).or_default() += stored.log_len();
+        self.add_live_bytes(place.segment, stored.log_len());
         if is_indexed {
             let key = keys::fingerprint(&fingerprint);
             // One of a block that was found damaged may be there.
@@ -395,13 +399,14 @@ impl Tables {
         Ok(())
     }
 
+    fn add_live_bytes(&mut self, segment: u64, len: u64) {
+        let bytes = self.live_bytes.get(&segment).copied().unwrap_or_default();
+        self.set_live_bytes(segment, bytes.saturating_add(len));
+    }
+
     fn remove_live_bytes(&mut self, segment: u64, len: u64) {
-        if let Some(bytes) = self.live_bytes.get_mut(&segment) {
-            *bytes = bytes.saturating_sub(len);
-            if *bytes == 0 {
-                self.live_bytes.remove(&segment);
-            }
-        }
+        let bytes = self.live_bytes.get(&segment).copied().unwrap_or_default();
+        self.set_live_bytes(segment, bytes.saturating_sub(len));
     }
 
     fn move_to(&mut self, target: Seq, record: &Record, place: Place) -> Result<()> {
@@ -415,7 +420,7 @@ impl Tables {
         stored.payload_len = record.payload_len;
         self.tree.put(keys::stored(target), &stored.encode());
         self.totals.count(&stored, seal_len, true);
-        *self.live_bytes.entry(place.segment).or_default() += stored.log_len();
+        self.add_live_bytes(place.segment, stored.log_len());
         Ok(())
     }
 
@@ -452,7 +457,7 @@ impl Tables {
         self.totals.count(&before, seal_len, false);
         self.totals.count(&after, seal_len, true);
         self.remove_live_bytes(before.place.segment, before.log_len());
-        *self.live_bytes.entry(place.segment).or_default() += after.log_len();
+        self.add_live_bytes(place.segment, after.log_len());
         self.tree.put(keys::stored(target), &after.encode());
         self.release_references(&before)
     }

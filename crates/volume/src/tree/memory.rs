@@ -6,58 +6,117 @@ use super::key::Key;
 use super::run::{HASHED_TAG_MIN, is_hashed};
 
 /// The bytes of memory that an entry takes, without its value.
-const ENTRY_BYTES: u64 = 88;
-
-/// The new value of a key, `None` if it was deleted.
-type Value = Option<Box<[u8]>>;
+const ENTRY_BYTES: u64 = 96;
 
 /// A change: a key and its new value, `None` if it was deleted.
 pub(super) type Change<'a> = (Key, Option<&'a [u8]>);
+
+/// The place of the new value of a key, `None` if it was deleted.
+type Slot = Option<Place>;
+
+/// The place of a value among the bytes of all values.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: usize,
+    /// Values have less than 255 bytes.
+    len: u8,
+}
 
 /// Changes in memory. Those of tables with hashes as keys are rarely asked for in order, and are
 /// sorted when they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryMap {
-    ordered: BTreeMap<Key, Value>,
-    hashed: HashMap<Key, Value>,
-    value_bytes: u64,
+    ordered: BTreeMap<Key, Slot>,
+    hashed: HashMap<Key, Slot>,
+    /// All values, those that were replaced among them: they go with the map, which is soon.
+    values: Vec<u8>,
+    transaction: Option<Transaction>,
+    /// The changes of the transaction in their order: the keys, with what they had before, `None` for no
+    /// change.
+    undo: Vec<(Key, Option<Slot>)>,
+}
+
+/// A transaction that is open.
+#[derive(Clone, Copy, Debug)]
+struct Transaction {
+    /// The length of all values before it.
+    value_bytes: usize,
 }
 
 impl MemoryMap {
     /// Returns the change of a key, `Some(None)` if it was deleted.
     pub(crate) fn get(&self, key: &Key) -> Option<Option<&[u8]>> {
         let found = if is_hashed(key) { self.hashed.get(key) } else { self.ordered.get(key) };
-        found.map(Option::as_deref)
+        found.map(|slot| self.value(*slot))
+    }
+
+    fn value(&self, slot: Slot) -> Option<&[u8]> {
+        slot.map(|Place { start, len }| &self.values[start..start + usize::from(len)])
     }
 
     pub(crate) fn set(&mut self, key: Key, value: Option<&[u8]>) {
-        self.value_bytes += value_len(value);
-        let value = value.map(Into::into);
-        let before = if is_hashed(&key) {
-            self.hashed.insert(key, value)
-        } else {
-            self.ordered.insert(key, value)
-        };
-        self.value_bytes -= value_len(before.flatten().as_deref());
+        let slot = value.map(|value| {
+            let start = self.values.len();
+            self.values.extend_from_slice(value);
+            Place {
+                start,
+                len: u8::try_from(value.len()).expect("values have less than 255 bytes"),
+            }
+        });
+        self.put(key, Some(slot));
     }
 
     /// Removes the change of a key, as if the key had never been set.
-    pub(crate) fn forget(&mut self, key: &Key) {
-        let before =
-            if is_hashed(key) { self.hashed.remove(key) } else { self.ordered.remove(key) };
-        self.value_bytes -= value_len(before.flatten().as_deref());
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.put(key, None);
+    }
+
+    fn put(&mut self, key: Key, slot: Option<Slot>) {
+        let before = self.replace(key, slot);
+        if self.transaction.is_some() {
+            self.undo.push((key, before));
+        }
+    }
+
+    fn replace(&mut self, key: Key, slot: Option<Slot>) -> Option<Slot> {
+        match (is_hashed(&key), slot) {
+            (true, Some(slot)) => self.hashed.insert(key, slot),
+            (true, None) => self.hashed.remove(&key),
+            (false, Some(slot)) => self.ordered.insert(key, slot),
+            (false, None) => self.ordered.remove(&key),
+        }
+    }
+
+    /// Begins a transaction.
+    pub(crate) fn begin(&mut self) {
+        self.transaction = Some(Transaction { value_bytes: self.values.len() });
+    }
+
+    /// Keeps the changes of the transaction.
+    pub(crate) fn commit(&mut self) {
+        self.transaction = None;
+        self.undo.clear();
+    }
+
+    /// Takes the changes of the transaction back.
+    pub(crate) fn roll_back(&mut self) {
+        let Some(Transaction { value_bytes }) = self.transaction.take() else { return };
+        while let Some((key, slot)) = self.undo.pop() {
+            self.replace(key, slot);
+        }
+        self.values.truncate(value_bytes);
     }
 
     /// Adds newer changes.
-    pub(crate) fn append(&mut self, newer: MemoryMap) {
-        for (key, value) in newer.ordered.into_iter().chain(newer.hashed) {
-            self.set(key, value.as_deref());
+    pub(crate) fn append(&mut self, newer: &MemoryMap) {
+        for (key, slot) in newer.ordered.iter().chain(&newer.hashed) {
+            self.set(*key, newer.value(*slot));
         }
     }
 
     /// Returns the changes in order.
     pub(crate) fn in_order(&self) -> Vec<Change<'_>> {
-        let ordered = self.ordered.iter().map(|(key, value)| (*key, value.as_deref()));
+        let ordered = self.ordered.iter().map(|(key, slot)| (*key, self.value(*slot)));
         let mut changes: Vec<_> = ordered.collect();
         // All keys that are hashes are behind the others.
         changes.extend(self.hashed_in_order(|_| true));
@@ -73,12 +132,12 @@ impl MemoryMap {
             Vec::new()
         };
         let ordered = self.ordered.range(from..to);
-        ordered.map(|(key, value)| (*key, value.as_deref())).chain(hashed)
+        ordered.map(|(key, slot)| (*key, self.value(*slot))).chain(hashed)
     }
 
     fn hashed_in_order(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Change<'_>> {
         let wanted = self.hashed.iter().filter(|(key, _)| is_wanted(key));
-        let mut changes: Vec<_> = wanted.map(|(key, value)| (*key, value.as_deref())).collect();
+        let mut changes: Vec<_> = wanted.map(|(key, slot)| (*key, self.value(*slot))).collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
         changes
     }
@@ -90,10 +149,6 @@ impl MemoryMap {
 
     /// Returns the number of bytes of memory, about.
     pub(crate) fn bytes(&self) -> u64 {
-        self.value_bytes + ENTRY_BYTES * self.len()
+        self.values.len() as u64 + ENTRY_BYTES * self.len()
     }
-}
-
-fn value_len(value: Option<&[u8]>) -> u64 {
-    value.map_or(0, |value| value.len() as u64)
 }

@@ -114,10 +114,25 @@ impl Tree {
     /// Removes a key.
     pub(crate) fn delete(&mut self, key: Key) {
         if self.frozen.is_none() && self.runs.is_empty() {
-            self.active.forget(&key);
+            self.active.forget(key);
         } else {
             self.active.set(key, None);
         }
+    }
+
+    /// Begins a transaction.
+    pub(crate) fn begin(&mut self) {
+        self.active.begin();
+    }
+
+    /// Keeps the changes of the transaction.
+    pub(crate) fn commit(&mut self) {
+        self.active.commit();
+    }
+
+    /// Takes the changes of the transaction back.
+    pub(crate) fn roll_back(&mut self) {
+        self.active.roll_back();
     }
 
     /// Returns the keys from `from` up to, not including, `to`, in order, with their values.
@@ -147,7 +162,7 @@ impl Tree {
             Some(_) if !rules::must_keep_frozen() => newer,
             Some(older) => {
                 let mut older = Arc::unwrap_or_clone(older);
-                older.append(newer);
+                older.append(&newer);
                 older
             }
         };

@@ -65,6 +65,16 @@ impl Pair {
         }
     }
 
+    /// Makes changes in a transaction, and rolls it back.
+    fn change_and_roll_back(&mut self, key_count: usize, count: usize) {
+        let (map, bytes) = (self.map.clone(), self.tree.active_bytes());
+        self.tree.begin();
+        (0..count).for_each(|_| self.change(key_count));
+        self.tree.roll_back();
+        self.map = map;
+        assert_eq!(self.tree.active_bytes(), bytes);
+    }
+
     fn write_run(&mut self) {
         let is_oldest = self.tree.runs().is_empty();
         let changes = self.tree.freeze();
@@ -121,6 +131,7 @@ fn tree_agrees_with_a_map() {
         let mut merge_count = 0;
         for round in 0..30 {
             (0..key_count / 3).for_each(|_| pair.change(key_count));
+            pair.change_and_roll_back(key_count, round);
             if round % 4 != 3 {
                 pair.write_run();
             }

@@ -78,6 +78,8 @@ pub struct Volume {
 struct State {
     tables: Tables,
     log: LogWriter,
+    /// Set while the records of what is written are kept back, to be appended together.
+    is_batch: bool,
     /// The block that is being written in parts.
     partial: Option<Partial>,
     /// The error after which nothing may be written.
@@ -239,6 +241,11 @@ impl State {
             _ => self.tables.catalog.settings.compression,
         };
         let (encoding, payload) = self.compressor.encode(compression, content);
+        if self.is_batch {
+            let (record, place) = self.log.add(core, body, encoding, payload)?;
+            self.tables.apply(&record, place, changes)?;
+            return if self.log.must_write(core) { self.write_batch(core) } else { Ok(()) };
+        }
         let (record, place) = self.log.append(core, body, encoding, payload)?;
         self.tables.apply(&record, place, changes).inspect_err(|error| {
             // The record counts, and the tables do not agree with it.
@@ -248,6 +255,34 @@ impl State {
         if Summarized::of(&record.body).is_copy != Some(false) {
             self.log.summarize_if_due(core).ok();
         }
+        Ok(())
+    }
+
+    /// Calls `write`, and appends the records of what it writes together. After an error, the first of
+    /// them may count.
+    fn batch(&mut self, core: &Core, write: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
+        if self.tables.catalog.settings.reads_for_writes() {
+            // What is read must be in the log.
+            return write(self);
+        }
+        self.is_batch = true;
+        self.tables.begin();
+        let written = write(self).and_then(|()| self.write_batch(core));
+        self.is_batch = false;
+        if written.is_err() && rules::must_roll_back() {
+            self.tables.roll_back();
+        }
+        self.tables.commit();
+        self.log.drop_added();
+        written
+    }
+
+    /// Appends the records so far, and begins with others.
+    fn write_batch(&mut self, core: &Core) -> Result<()> {
+        self.log.write(core)?;
+        self.tables.commit();
+        self.log.summarize_if_due(core).ok();
+        self.tables.begin();
         Ok(())
     }
 }

@@ -109,6 +109,7 @@ impl Volume {
                 tables,
                 log,
                 partial: None,
+                is_batch: false,
                 failure: None,
                 checkpoint_at: Mark { bytes: 0, seq: checkpoint.position.seq },
                 compressor: Compressor::new(),

@@ -32,30 +32,19 @@ impl Disk {
             let mut state = volume.write_state()?;
             let view = self.view(&state)?;
             view.check_range(offset, bytes.len() as u64)?;
-            let mut fingerprints = fingerprints.into_iter();
+            let whole = whole_blocks(offset, bytes.len() as u64, self.block_size());
             let mut rest = bytes;
             for piece in pieces(offset, bytes.len() as u64, self.block_size()) {
-                let (part, behind) = rest.split_at(piece.range.len());
-                rest = behind;
                 let id = BlockId { layer: view.layer, block: piece.block };
-                if state.partial.as_ref().is_some_and(|partial| partial.id != id) {
-                    volume.end_partial(&mut state, false)?;
-                }
-                if part.len() == self.block_size() {
-                    let fingerprint = fingerprints.next().flatten();
-                    volume.write_block(&mut state, id, part, fingerprint)?;
-                    state.partial = None;
-                    continue;
-                }
-                let mut partial = match state.partial.take() {
-                    Some(partial) => partial,
-                    None => volume.begin_partial(&state.tables, id, piece.range.start)?,
-                };
-                let is_end = piece.range.end == self.block_size();
-                partial.bytes[piece.range].copy_from_slice(part);
-                state.partial = Some(partial);
-                if is_end {
-                    volume.end_partial(&mut state, true)?;
+                if !whole.contains(&piece.block) {
+                    let (part, behind) = rest.split_at(piece.range.len());
+                    rest = behind;
+                    volume.write_part(&mut state, id, piece.range, part)?;
+                } else if piece.block == whole.start {
+                    let len = fingerprints.len() * self.block_size();
+                    let (blocks, behind) = rest.split_at(len);
+                    rest = behind;
+                    volume.write_blocks(&mut state, id, blocks, &fingerprints)?;
                 }
             }
         }
@@ -142,6 +131,53 @@ impl Volume {
     /// Returns the fingerprint of a block, or `None` for zeros.
     pub(super) fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
         (!is_zeros(block)).then(|| self.core.keys.fingerprint(block))
+    }
+
+    /// Writes a part of a block.
+    fn write_part(
+        &self,
+        state: &mut State,
+        id: BlockId,
+        range: Range<usize>,
+        part: &[u8],
+    ) -> Result<()> {
+        if state.partial.as_ref().is_some_and(|partial| partial.id != id) {
+            self.end_partial(state, false)?;
+        }
+        let mut partial = match state.partial.take() {
+            Some(partial) => partial,
+            None => self.begin_partial(&state.tables, id, range.start)?,
+        };
+        let is_end = range.end == self.block_size();
+        partial.bytes[range].copy_from_slice(part);
+        state.partial = Some(partial);
+        if is_end { self.end_partial(state, true) } else { Ok(()) }
+    }
+
+    /// Writes whole blocks from the first one on.
+    fn write_blocks(
+        &self,
+        state: &mut State,
+        first: BlockId,
+        bytes: &[u8],
+        fingerprints: &[Option<Fingerprint>],
+    ) -> Result<()> {
+        let end = first.block + fingerprints.len() as u64;
+        let is_replaced = |partial: &Partial| {
+            partial.id.layer == first.layer && (first.block..end).contains(&partial.id.block)
+        };
+        let replaces_partial = state.partial.as_ref().is_some_and(is_replaced);
+        if !replaces_partial {
+            self.end_partial(state, false)?;
+        }
+        let blocks = bytes.chunks_exact(self.block_size()).zip(fingerprints);
+        state.batch(&self.core, |state| {
+            (first.block..).zip(blocks).try_for_each(|(block, (bytes, fingerprint))| {
+                self.write_block(state, BlockId { block, ..first }, bytes, *fingerprint)
+            })
+        })?;
+        state.partial = state.partial.take().filter(|_| !replaces_partial);
+        Ok(())
     }
 
     /// Writes a block, whose fingerprint is `None` if it is zeros.

@@ -3,6 +3,7 @@
 
 mod anything;
 mod at_once;
+mod batch;
 mod burst;
 mod checkpointer;
 mod crash;

@@ -1,0 +1,111 @@
+//! Requests of several blocks, whose records are appended together.
+
+use cutpoint_volume::{Kind, Statistics, Survival, TableBytes};
+
+use crate::support::{BLOCK, Opened, block, create, open, read};
+
+/// The number of blocks of a request.
+const COUNT: u64 = 16;
+
+/// Returns the bytes of a request: blocks of any kind, equal ones and zeros among them.
+fn request(first: u64) -> Vec<u8> {
+    (first..first + COUNT).flat_map(|number| block(number - number % 3, BLOCK)).collect()
+}
+
+/// Returns what the tables count, without what depends on the time of a checkpoint.
+fn counts(volume: &Opened) -> Statistics {
+    let statistics = volume.statistics().expect("statistics");
+    let bytes_by_table = TableBytes::default();
+    Statistics {
+        physical_bytes: 0,
+        table_bytes: 0,
+        bytes_by_table,
+        table_memory_bytes: 0,
+        ..statistics
+    }
+}
+
+fn check(volume: &Opened, expected: &[u8]) -> Result<(), String> {
+    for (number, expected) in (0..).zip(expected.chunks_exact(BLOCK)) {
+        if read(volume, number).map_err(|error| error.to_string())? != expected {
+            return Err(format!("block {number}"));
+        }
+    }
+    volume.audit()
+}
+
+/// Fills the storage at each place of a request. It then changes nothing of the last segment, and can be repeated.
+pub(crate) fn refused_requests(mode: &str) -> Result<(), String> {
+    let (before, after) = (request(0), request(40));
+    let mut unchanged_count = 0;
+    for room in (0..70_000).step_by(1_700) {
+        let folder = create(COUNT, 4096, mode);
+        let volume = open(&folder);
+        volume.write(0, &before).map_err(|error| error.to_string())?;
+        let counts_before = counts(&volume);
+        folder.limit(Some(room));
+        match volume.write(0, &after) {
+            Ok(()) => check(&volume, &after)?,
+            Err(error) if error.kind() == Kind::Full => {
+                // The blocks of the segment that was full may have been written.
+                let written: usize = (0..COUNT)
+                    .zip(after.chunks_exact(BLOCK))
+                    .take_while(|(number, bytes)| {
+                        read(&volume, *number).is_ok_and(|it| it == *bytes)
+                    })
+                    .map(|(_, bytes)| bytes.len())
+                    .sum();
+                check(&volume, &[&after[..written], &before[written..]].concat())?;
+                if written == 0 && counts(&volume) != counts_before {
+                    return Err(format!("the tables changed, {room} bytes of room"));
+                }
+                unchanged_count += usize::from(written == 0);
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        folder.limit(None);
+        volume.write(0, &after).map_err(|error| error.to_string())?;
+        check(&volume, &after)?;
+        volume.flush().map_err(|error| error.to_string())?;
+        check(&open(&folder.after_power_cut(Survival::Synced)), &after)?;
+    }
+    if unchanged_count > 5 { Ok(()) } else { Err("hardly a request was refused".to_owned()) }
+}
+
+#[test]
+fn refused_request_leaves_nothing_behind() {
+    for mode in ["off", "exact"] {
+        assert_eq!(refused_requests(mode), Ok(()), "{mode}");
+    }
+}
+
+/// A request is stored as its blocks are one by one.
+#[test]
+fn request_is_stored_as_its_blocks_are() {
+    for mode in ["off", "exact", "burst", "delta"] {
+        let (together, alone) = (create(COUNT, 4096, mode), create(COUNT, 4096, mode));
+        let (together, alone) = (open(&together), open(&alone));
+        for first in [0, 40, 8, 40, 25] {
+            let bytes = request(first);
+            together.write(0, &bytes).expect("written");
+            for (number, bytes) in (0..).zip(bytes.chunks_exact(BLOCK)) {
+                alone.write(number * BLOCK as u64, bytes).expect("written");
+            }
+            check(&together, &bytes).expect("as written");
+            assert_eq!(counts(&together), counts(&alone), "{mode}, from {first} on");
+        }
+    }
+}
+
+/// Segments end within requests, and several summaries are due.
+#[test]
+fn long_request_goes_to_several_segments() {
+    let count = 300;
+    let folder = create(count, 4096, "exact");
+    let volume = open(&folder);
+    let bytes: Vec<u8> = (0..count).flat_map(|number| block(number, BLOCK)).collect();
+    volume.write(0, &bytes).expect("written");
+    check(&volume, &bytes).expect("as written");
+    volume.flush().expect("flushed");
+    check(&open(&folder.after_power_cut(Survival::Synced)), &bytes).expect("as flushed");
+}
