@@ -4,6 +4,7 @@
     cargo build --release -p cutpoint --bin cutpoint
     cargo build --release -p cutpoint-volume --example plain_file
     research/bench/volume.py run --program target/release/cutpoint --work /dev/shm     # as root
+    research/bench/volume.py run --on-disk --work FOLDER --out FILE --page research/results/volume-disk.md
     research/bench/volume.py page                                                      # writes the page again
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
@@ -24,6 +25,9 @@ are in the kernel and not counted). Bytes that the server of a volume writes are
 server by SIGKILL during random writes, drops the kernel's caches, and times the start of the next one until it serves,
 and commands for snapshots and clones of this disk and of one that was never written. Memory is that of the new server.
 Most of it is a cache of tables, whose size is a setting; docs/volume.md has what the tables of a terabyte need.
+
+On a tmpfs, all but the servers' own work costs next to nothing. With --on-disk, the folder of --work is on a disk: the
+kernel's caches are dropped before each job, and each job of writes ends with a sync, whose time counts.
 
 Every figure is appended to --out at once, and the same command goes on after an interruption.
 """
@@ -89,6 +93,8 @@ JOBS = [
     for block in ("4k", "64k")
     for depth in (1, 16)
 ]
+# The pattern, size and depth of the requests that fill a disk.
+FILL = ("write", "64k", 16)
 WORDS = {"read": "read in order", "write": "write in order", "randread": "random read", "randwrite": "random write"}
 OVERWRITES = 3
 # Cleaning looks for work every five seconds.
@@ -322,10 +328,14 @@ def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
         for number, (pattern, block, depth) in enumerate(JOBS):
             words = [f"--rw={pattern}", f"--bs={block}", f"--iodepth={depth}", *size, *contents(1000 + number)]
             words += [f"--runtime={args.seconds}", "--time_based"]
+            if args.on_disk:
+                drop_caches()
+                words += flush if "write" in pattern else []
             yield {"phase": phase, "pattern": pattern, "block": block, "depth": depth} | fio(contender.served, words)
 
-    fill = ["--rw=write", "--bs=64k", "--iodepth=16", *flush, *size, *contents(1)]
-    yield {"phase": "fill", "pattern": "write", "block": "64k", "depth": 16} | fio(contender.served, fill)
+    pattern, block, depth = FILL
+    fill = [f"--rw={pattern}", f"--bs={block}", f"--iodepth={depth}", *flush, *size, *contents(1)]
+    yield {"phase": "fill", "pattern": pattern, "block": block, "depth": depth} | fio(contender.served, fill)
     now, peak = contender.served.memory()
     yield {"phase": "fill", "start_bytes": start_memory, "memory_bytes": now, "peak_memory_bytes": peak}
     yield {"phase": "fill"} | contender.settle() | contender.sizes()
@@ -340,6 +350,11 @@ def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
     if contender.kind == "volume":
         yield {"phase": "rest"} | rest(contender)
     yield {"phase": "after"} | peak | contender.sizes()
+
+
+def drop_caches() -> None:
+    call(["sync"])
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
 def files_bytes(folder: Path) -> int:
@@ -390,8 +405,7 @@ def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitSta
     volume.kill()
     writer.end(signal.SIGKILL)
     physical = files_bytes(volume.folder)
-    call(["sync"])
-    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    drop_caches()
     wall = volume.serve()
     cpu = volume.server.cpu_s()
     now, peak = volume.server.memory()
@@ -431,6 +445,7 @@ def run(args) -> int:
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
             "machine": machine(),
             "seconds": args.seconds,
+            "on_disk": args.on_disk,
             "fio": call(["fio", "--version"]).strip(),
         }
     )
@@ -500,17 +515,17 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
-def shares(figures: Figures, name: str, plain: str, jobs: list[tuple]) -> dict[tuple, float]:
+def shares(figures: Figures, name: str, plain: str, jobs: list[tuple], phase: str = "before") -> dict[tuple, float]:
     """Returns the speeds of jobs as shares of those of a plain file."""
-    found = {job: (figures.speed(name, "before", job), figures.speed(plain, "before", job)) for job in jobs}
+    found = {job: (figures.speed(name, phase, job), figures.speed(plain, phase, job)) for job in jobs}
     return {job: ours / theirs for job, (ours, theirs) in found.items() if ours and theirs}
 
 
-def bound_of(figures: Figures, name: str, job: tuple) -> float | None:
+def bound_of(figures: Figures, name: str, job: tuple, phase: str) -> float | None:
     """Returns the share of a plain file that does the unavoidable work of a volume, as far as that was measured."""
     mode, block = name.split()
     works = ["hashes and features", "hashes"] if mode == "delta" and "write" in job[0] else ["hashes"]
-    bounds = (shares(figures, f"plain file, {work} of {block}", "plain file", [job]).get(job) for work in works)
+    bounds = (shares(figures, f"plain file, {work} of {block}", "plain file", [job], phase).get(job) for work in works)
     return next((bound for bound in bounds if bound), None)
 
 
@@ -520,20 +535,22 @@ def goals(figures: Figures, names: list[str]) -> str:
     jobs = [job for job in JOBS if job[0] in ("read", "write")]
     for name in names:
         goal = next((share for word, share in GOALS.items() if name.startswith(word)), None)
-        for pattern in ("read", "write"):
-            of = shares(figures, name, "plain file", [job for job in jobs if job[0] == pattern])
+        tests = [
+            (WORDS[pattern], "before", [job for job in jobs if job[0] == pattern]) for pattern in ("read", "write")
+        ]
+        for words, phase, tried in [*tests, ("filling", "fill", [FILL])]:
+            of = shares(figures, name, "plain file", tried, phase)
             if not goal or not of:
                 continue
             worst = min(of, key=of.get)
-            place = f"{worst[1]}, depth {worst[2]}"
-            reached = "yes" if of[worst] >= goal else "no"
-            words = f"{name}: {WORDS[pattern]}, share of the plain file, the worst of four ({place})"
-            bound = bound_of(figures, name, worst)
-            by_nbdkit = shares(figures, name, "plain file, nbdkit", list(of)).values()
-            cpu = [figures.speed(which, "before", worst, "cpu_s_per_gb") for which in ("plain file", name)]
+            of_several = f", the worst of {len(of)}" if len(of) > 1 else ""
+            title = f"{name}: {words}, share of the plain file{of_several} ({worst[1]}, depth {worst[2]})"
+            by_nbdkit = shares(figures, name, "plain file, nbdkit", list(of), phase).values()
+            cpu = [figures.speed(which, phase, worst, "cpu_s_per_gb") for which in ("plain file", name)]
             by_cpu = cpu[0] / cpu[1] if all(cpu) else None
-            cells = [goal, of[worst], by_cpu, bound, min(by_nbdkit, default=None)]
-            rows.append([words, *(number(cell, 2) for cell in cells), reached])
+            cells = [goal, of[worst], by_cpu, bound_of(figures, name, worst, phase), min(by_nbdkit, default=None)]
+            reached = "yes" if of[worst] >= goal else "no"
+            rows.append([title, *(number(cell, 2) for cell in cells), reached])
     for name in names:
         for row in figures.of(name, phase="recovery"):
             if "start_s" not in row:
@@ -580,9 +597,17 @@ def write_page(records: Records, args) -> None:
     run = records.runs[-1]
     host = run["machine"]
     rounds = 1 + max((row.get("round", 0) for row in figures.rows), default=0)
-    command = f"research/bench/volume.py run --size {run['size']} --seconds {run['seconds']} --rounds {rounds}"
+    on_disk = run.get("on_disk", False)
+    options = "--on-disk " if on_disk else ""
+    command = f"research/bench/volume.py run {options}--size {run['size']} --seconds {run['seconds']} --rounds {rounds}"
+    storage = (
+        "The files are on a disk. The kernel's caches are dropped before each test, and each test of writes ends with "
+        "a sync, whose time counts."
+        if on_disk
+        else "The files are on a tmpfs, and all servers read through the kernel's page cache."
+    )
     parts = [
-        "# Volumes beside a plain file and other systems\n",
+        "# Volumes on a disk beside a plain file\n" if on_disk else "# Volumes beside a plain file and other systems\n",
         table(
             ["", ""],
             [
@@ -599,8 +624,7 @@ def write_page(records: Records, args) -> None:
         "a checksum of each one that is read, and features of every other block that is written, as of one that equals "
         "no stored block. All others are served by nbdkit's plugins for files. The client is the same everywhere. CPU "
         "time is that of the server, with zfs-fuse where it is behind it; XFS and "
-        "the kernel are not counted. All of them read through the kernel's page cache. `research/bench/volume.py` has "
-        "the method.\n",
+        f"the kernel are not counted. {storage} `research/bench/volume.py` has the method.\n",
     ]
     if lines := goals(figures, names):
         parts += ["## Goals\n", lines]
@@ -690,7 +714,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "page"])
     parser.add_argument("--program", type=Path, default=ROOT / "target/release/cutpoint")
-    parser.add_argument("--work", type=Path, default=Path("/dev/shm"), help="folder of the disks; a tmpfs")
+    parser.add_argument(
+        "--work", type=Path, default=Path("/dev/shm"), help="folder of the disks; a tmpfs, but for --on-disk"
+    )
+    parser.add_argument("--on-disk", action="store_true", help="--work is on a disk: sync writes, read without caches")
     parser.add_argument("--disk", type=Path, help="folder of recovery and ZFS, if these do not fit into --work")
     parser.add_argument("--size", type=size_of, default=1 << 30, help="size of a disk: 1G")
     parser.add_argument("--seconds", type=int, default=3, help="seconds of each job")
