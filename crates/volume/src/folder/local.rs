@@ -1,11 +1,18 @@
 //! A folder of the local file system.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, IoSliceMut, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 
 use super::Folder;
 
@@ -24,9 +31,13 @@ pub enum Access {
 }
 
 /// A folder of the local file system, locked as long as the value exists.
+///
+/// The value keeps the folder that it has opened, not its path: if the folder is moved and another one
+/// takes its place, the value still uses the first one.
 #[derive(Debug)]
 pub struct LocalFolder {
-    path: PathBuf,
+    /// The descriptor to which all names are relative.
+    folder: File,
     open: Mutex<HashMap<String, Arc<File>>>,
     /// Holds the lock.
     lock: File,
@@ -39,16 +50,16 @@ impl LocalFolder {
     ///
     /// Fails with `DirectoryNotEmpty` if files are in it, and if it cannot be created or locked.
     pub fn create(path: &Path) -> io::Result<LocalFolder> {
-        match fs::DirBuilder::new().mode(0o700).create(path) {
+        match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        if fs::read_dir(path)?.next().is_some() {
+        let folder = open_folder(path)?;
+        if !entries(&folder)?.is_empty() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        let lock = path.join(LOCK);
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(lock)?;
-        LocalFolder::open(path, Access::Write)
+        create_file(&folder, LOCK)?;
+        LocalFolder::lock(folder, Access::Write)
     }
 
     /// Opens an existing folder and locks it.
@@ -58,14 +69,19 @@ impl LocalFolder {
     /// Fails with `WouldBlock` if another process uses the folder, with `NotFound` if it has no
     /// lock file, and if it cannot be opened.
     pub fn open(path: &Path, access: Access) -> io::Result<LocalFolder> {
+        LocalFolder::lock(open_folder(path)?, access)
+    }
+
+    fn lock(folder: File, access: Access) -> io::Result<LocalFolder> {
         let is_write = access == Access::Write;
-        let lock = OpenOptions::new().read(true).write(is_write).open(path.join(LOCK))?;
+        let flags = if is_write { OFlags::RDWR } else { OFlags::RDONLY };
+        let lock = open_at(&folder, LOCK, flags)?;
         let locked = if is_write { lock.try_lock() } else { lock.try_lock_shared() };
         locked.map_err(|error| match error {
             TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             TryLockError::Error(error) => error,
         })?;
-        Ok(LocalFolder { path: path.to_owned(), open: Mutex::default(), lock })
+        Ok(LocalFolder { folder, open: Mutex::default(), lock })
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
@@ -78,16 +94,63 @@ impl LocalFolder {
         if let Some(file) = open.get(name) {
             return Ok(Arc::clone(file));
         }
-        let path = self.path.join(name);
-        // A reader of a volume may have no permission to write.
-        let file = OpenOptions::new().read(true).append(true).open(&path);
-        let file = Arc::new(file.or_else(|_| File::open(&path))?);
+        let file = match open_at(&self.folder, name, OFlags::RDWR | OFlags::APPEND) {
+            // A reader of a volume may have no permission to write.
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+                open_at(&self.folder, name, OFlags::RDONLY)
+            }
+            opened => opened,
+        };
+        let file = Arc::new(file?);
         if open.len() >= OPEN_MAX {
             open.clear();
         }
         open.insert(name.to_owned(), Arc::clone(&file));
         Ok(file)
     }
+}
+
+fn open_folder(path: &Path) -> rustix::io::Result<File> {
+    open_at(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+/// Opens an existing file or folder. A relative `name` begins in `folder`.
+fn open_at(folder: impl AsFd, name: impl Arg + Copy, flags: OFlags) -> rustix::io::Result<File> {
+    let flags = flags | OFlags::CLOEXEC;
+    let opened = retry_on_intr(|| rustix::fs::openat(&folder, name, flags, Mode::empty()));
+    opened.map(File::from)
+}
+
+/// Creates an empty file in `folder`, for its owner only, to be read and appended to.
+///
+/// # Errors
+///
+/// Fails if the file exists, and with `NotFound` if the folder was removed.
+fn create_file(folder: &File, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)) {
+        Ok(file) => Ok(file.into()),
+        // The descriptor of a removed folder stays valid, but nothing can be created in it.
+        Err(Errno::NOENT) => {
+            Err(io::Error::new(io::ErrorKind::NotFound, "the folder of the volume was removed"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the names of everything in `folder`, in no order.
+fn entries(folder: &File) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    // Opens the folder again: the position of a listing belongs to its descriptor.
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
 }
 
 impl Drop for LocalFolder {
@@ -101,18 +164,13 @@ impl Drop for LocalFolder {
 
 impl Folder for LocalFolder {
     fn names(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            // No file of a volume has a name that is not text.
-            names.extend(entry?.file_name().into_string().ok().filter(|name| name != LOCK));
-        }
-        Ok(names)
+        // No file of a volume has a name that is not text.
+        let names = entries(&self.folder)?.into_iter().filter_map(|name| name.into_string().ok());
+        Ok(names.filter(|name| name != LOCK).collect())
     }
 
     fn create(&self, name: &str) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create_new(true).mode(0o600);
-        let file = options.open(self.path.join(name))?;
+        let file = create_file(&self.folder, name)?;
         self.files().insert(name.to_owned(), Arc::new(file));
         Ok(())
     }
@@ -138,7 +196,7 @@ impl Folder for LocalFolder {
             let count = match rustix::io::preadv(&*file, parts, offset) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
             offset += count as u64;
@@ -156,22 +214,24 @@ impl Folder for LocalFolder {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        self.folder.sync_all()
     }
 
     fn delete(&self, name: &str) -> io::Result<()> {
         self.files().remove(name);
-        fs::remove_file(self.path.join(name))
+        Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        let found = rustix::fs::statvfs(&self.path).ok()?;
+        let found = rustix::fs::fstatvfs(&self.folder).ok()?;
         found.f_bavail.checked_mul(found.f_frsize)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -184,5 +244,65 @@ mod tests {
         drop(writer);
         LocalFolder::open(&path, Access::Write).expect("free");
         drop(copy);
+    }
+
+    #[test]
+    fn moved_folder_is_used_further_and_another_one_at_its_path_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, moved) = (folder.path().join("volume"), folder.path().join("moved"));
+        let first = LocalFolder::create(&path).expect("created");
+        for name in ["a", "b", "c"] {
+            Folder::create(&first, name).expect("created");
+        }
+        fs::rename(&path, &moved).expect("moved");
+        let second = LocalFolder::create(&path).expect("not in use");
+        for name in ["a", "b"] {
+            Folder::create(&second, name).expect("created");
+            second.append(name, b"second").expect("appended");
+        }
+        // No file is open.
+        first.files().clear();
+        Folder::create(&first, "d").expect("created");
+        first.append("a", b"first").expect("appended");
+        first.append("d", b"new").expect("appended");
+        first.delete("b").expect("deleted");
+        for name in ["a", "c", "d"] {
+            first.sync(name).expect("synced");
+        }
+        first.sync_names().expect("synced");
+        assert!(first.free_bytes().is_some(), "the descriptor names the file system");
+        let sorted = |local: &LocalFolder| {
+            let mut names = local.names().expect("listed");
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(sorted(&first), ["a", "c", "d"]);
+        assert_eq!(sorted(&first), ["a", "c", "d"], "each listing begins anew");
+        assert_eq!(sorted(&second), ["a", "b"]);
+        assert_eq!(fs::read(moved.join("a")).expect("read"), b"first");
+        assert_eq!(fs::read(moved.join("d")).expect("read"), b"new");
+        for name in ["a", "b"] {
+            assert_eq!(fs::read(path.join(name)).expect("read"), b"second", "{name}");
+        }
+        let error = LocalFolder::open(&moved, Access::Write).expect_err("in use");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        LocalFolder::open(&moved, Access::Write).expect("free");
+    }
+
+    #[test]
+    fn removed_folder_refuses_new_files_and_leaves_another_one_at_its_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("volume");
+        let first = LocalFolder::create(&path).expect("created");
+        Folder::create(&first, "a").expect("created");
+        fs::remove_dir_all(&path).expect("removed");
+        let second = LocalFolder::create(&path).expect("not in use");
+        Folder::create(&second, "a").expect("created");
+        let error = Folder::create(&first, "b").expect_err("removed");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("folder of the volume was removed"), "{error}");
+        first.delete("a").expect_err("removed");
+        assert_eq!(second.names().expect("listed"), ["a"]);
     }
 }

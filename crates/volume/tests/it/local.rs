@@ -1,9 +1,11 @@
 //! Volumes in folders of the local file system.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{Access, CreateOptions, Folder, LocalFolder, Mode, OpenOptions, Volume};
 
 use crate::support::{BLOCK, Opened, block, open_folder, read};
@@ -88,4 +90,56 @@ fn several_threads_write_read_and_flush_at_once() {
     for number in 0..256 {
         assert_eq!(read(&volume, number).expect("read"), block(number + 19, BLOCK));
     }
+}
+
+#[test]
+fn volume_whose_folder_was_moved_leaves_another_one_at_its_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, moved) = (folder.path().join("volume"), folder.path().join("moved"));
+    let create_and_fill = |seed: u64| {
+        let folder: Arc<dyn Folder> = Arc::new(LocalFolder::create(&path).expect("created"));
+        let options = CreateOptions {
+            segment_size: 64 * 1024,
+            ..CreateOptions::new(1 << 20, 4096, Mode::default())
+        };
+        Volume::create(&folder, &options).expect("created");
+        drop(folder);
+        let volume = open(&path);
+        fill(&volume, seed, 0);
+        volume.checkpoint().expect("written");
+        volume
+    };
+    let first = create_and_fill(1);
+    fs::rename(&path, &moved).expect("moved");
+    let second = create_and_fill(2);
+    for round in 1..4 {
+        for (volume, seed) in [(&first, 1), (&second, 2)] {
+            fill(volume, seed, round);
+            volume.flush().expect("flushed");
+            volume.checkpoint().expect("written");
+            volume.clean().expect("cleaned");
+        }
+    }
+    drop((first, second));
+    for (path, seed) in [(&moved, 1), (&path, 2)] {
+        let volume = open(path);
+        for number in 0..256 {
+            assert_eq!(read(&volume, number).expect("read"), bytes_of(seed, 3, number), "{number}");
+        }
+        let mut findings = Vec::new();
+        volume.check(|finding| findings.push(finding.clone()), || false).expect("checked");
+        assert_eq!(findings, [], "{seed}");
+    }
+}
+
+/// Writes all blocks of a volume of 1 MiB.
+fn fill(volume: &Opened, seed: u64, round: u64) {
+    for number in 0..256 {
+        volume.write(number * 4096, &bytes_of(seed, round, number)).expect("written");
+    }
+}
+
+/// Returns the bytes of a block, which no other block has.
+fn bytes_of(seed: u64, round: u64, number: u64) -> Vec<u8> {
+    SplitMix64::bytes((seed << 32) | (round << 16) | number, BLOCK)
 }
