@@ -213,3 +213,17 @@ fn other_machines_cannot_connect_without_tls() {
     let error = Server::listen(&address, None).expect_err("refused");
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
 }
+
+#[test]
+fn socket_of_another_server_at_the_same_path_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let listen = || Server::listen(&Address::Unix(path.clone()), None).expect("listens");
+    let first = listen();
+    std::fs::rename(&path, folder.path().join("moved")).expect("moved");
+    let second = listen();
+    drop(first);
+    assert!(path.exists(), "the socket of the second server");
+    drop(second);
+    assert!(!path.exists(), "its own socket is removed");
+}
