@@ -69,13 +69,24 @@ fn open(
     secrets: &Secrets,
     report: &Report,
 ) -> Result<cutpoint_volume::Volume> {
-    let folder = open_folder(path, options.access)?;
+    open_in(path, open_folder(path, options.access)?, options, secrets, report)
+}
+
+/// Opens the volume in an open folder, whose path is `path`.
+fn open_in(
+    path: &Path,
+    folder: Arc<LocalFolder>,
+    options: &OpenOptions,
+    secrets: &Secrets,
+    report: &Report,
+) -> Result<cutpoint_volume::Volume> {
+    let folder: Arc<dyn Folder> = folder;
     let secret = secret(path, &folder, secrets, report)?;
     let options = OpenOptions { secret, ..options.clone() };
     Ok(cutpoint_volume::Volume::open(folder, &options).map_err(|error| failure(path, &error))?)
 }
 
-fn open_folder(path: &Path, access: Access) -> Result<Arc<dyn Folder>> {
+fn open_folder(path: &Path, access: Access) -> Result<Arc<LocalFolder>> {
     let folder = LocalFolder::open(path, access).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing(path),
         std::io::ErrorKind::WouldBlock => in_use(path),

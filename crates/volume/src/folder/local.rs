@@ -84,6 +84,18 @@ impl LocalFolder {
         Ok(LocalFolder { folder, open: Mutex::default(), lock })
     }
 
+    /// Deletes everything in the folder, and the lock file last.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot be listed, or a file cannot be deleted.
+    pub fn delete_all(&self) -> io::Result<()> {
+        for name in self.names()? {
+            self.delete(&name)?;
+        }
+        self.delete(LOCK)
+    }
+
     fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -287,7 +299,13 @@ mod tests {
         let error = LocalFolder::open(&moved, Access::Write).expect_err("in use");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         drop(first);
-        LocalFolder::open(&moved, Access::Write).expect("free");
+        let first = LocalFolder::open(&moved, Access::Write).expect("free");
+        fs::rename(&moved, folder.path().join("moved again")).expect("moved");
+        fs::rename(&path, &moved).expect("moved");
+        first.delete_all().expect("deleted");
+        fs::remove_dir(folder.path().join("moved again")).expect("empty");
+        assert_eq!(sorted(&second), ["a", "b"]);
+        fs::metadata(moved.join(LOCK)).expect("the lock of the second volume");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use cutpoint_terminal::event::{Phase, Unit};
 use cutpoint_terminal::report::INTERRUPTED;
 use cutpoint_terminal::units::short_size;
-use cutpoint_volume::{Access, Disk, OpenOptions};
+use cutpoint_volume::{Access, Disk, LocalFolder, OpenOptions};
 
 use self::image_file::ImageFile;
 use crate::args::{Global, Secrets, VolumeImport};
@@ -95,7 +95,8 @@ fn import(
         super::create::volume(&new, secrets, report)?;
     }
     let options = OpenOptions::new(Access::Write);
-    let volume = Arc::new(super::open(folder, &options, secrets, report)?);
+    let local = super::open_folder(folder, options.access)?;
+    let volume = Arc::new(super::open_in(folder, local.clone(), &options, secrets, report)?);
     let block_size = volume.block_size() as u64;
     if had_volume {
         volume.create_disk(&args.disk, new_size(block_size)).map_err(failed)?;
@@ -115,7 +116,7 @@ fn import(
         let removed = if had_volume {
             volume.delete(&args.disk).map_err(anyhow::Error::from)
         } else {
-            remove(folder, had_folder).map_err(anyhow::Error::from)
+            remove(&local, folder, had_folder).map_err(anyhow::Error::from)
         };
         if let Err(error) = removed {
             let shown = folder.display();
@@ -202,9 +203,8 @@ fn fill(disk: &mut dyn DiskReader, offset: u64, buffer: &mut [u8]) -> Result<u64
 
 /// Removes the files of a volume that this process has created in an empty folder, and the folder
 /// unless it existed before.
-fn remove(folder: &Path, had_folder: bool) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        fs::remove_file(entry?.path())?;
-    }
+fn remove(local: &LocalFolder, folder: &Path, had_folder: bool) -> std::io::Result<()> {
+    local.delete_all()?;
+    // If the folder was moved, another one at its path with files in it stays.
     if had_folder { Ok(()) } else { fs::remove_dir(folder) }
 }

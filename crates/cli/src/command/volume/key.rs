@@ -1,7 +1,9 @@
 //! `volume key`: the passphrases of an encrypted volume.
 
+use std::sync::Arc;
+
 use anyhow::Result;
-use cutpoint_volume::{Access, Volume};
+use cutpoint_volume::{Access, Folder, Volume};
 
 use crate::args::{Secrets, VolumeKey, VolumeKeyCommand};
 use crate::event::{Event, Summary, VolumeKeyEvent};
@@ -16,7 +18,7 @@ pub(super) fn run(args: &VolumeKey, secrets: &Secrets, report: &Report) -> Resul
             (folder, Access::Write)
         }
     };
-    let folder = super::open_folder(path, access)?;
+    let folder: Arc<dyn Folder> = super::open_folder(path, access)?;
     let failed = |error| super::refusal(path, &error);
     if !Volume::is_encrypted(&*folder).map_err(|error| super::failure(path, &error))? {
         return Err(Failure::failed(format!("{}: not encrypted", path.display())).into());
