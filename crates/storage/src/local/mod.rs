@@ -3,6 +3,9 @@
 //! An object is written to a staged file `name#1`, which listings hide, synced, linked to its name,
 //! and its folder is synced. A link, unlike a rename, fails if the name exists. [`Storage::clean`]
 //! removes the files of puts that were cut off.
+//!
+//! Files are opened by their paths. Another repository may come to the path of an open one: a process
+//! moves the folder, or mounts another disk over it. Then nothing is written or deleted any more.
 
 #[cfg(unix)]
 mod access;
@@ -26,7 +29,7 @@ use self::files::{
     sync_folder,
 };
 use self::staged::StagedFile;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::kind::ObjectKind;
 use crate::storage::{Put, Staged, Storage, Visibility, is_staged, require_count};
 use crate::system;
@@ -36,6 +39,11 @@ use crate::system;
 pub struct Local {
     root: PathBuf,
     access: Access,
+    /// The device and the inode of the folder, on systems that tell.
+    identity: Option<(u64, u64)>,
+    /// Keeps the inode from being given to another folder, and the disk from being unmounted. `None` if
+    /// this process may not list the folder, which no object needs.
+    _folder: Option<File>,
 }
 
 impl Local {
@@ -45,10 +53,12 @@ impl Local {
     ///
     /// Returns a `Missing` error if the folder does not exist.
     pub fn open(root: &Path) -> Result<Local> {
-        let describe = root.display();
-        let access = Access::of(root)
-            .map_err(|error| Error::missing(&describe, "folder not found").with_source(error))?;
-        Ok(Local { root: root.to_path_buf(), access })
+        let failed = |error| Error::missing(root.display(), "folder not found").with_source(error);
+        let folder = system::open(root).ok();
+        let about = std::fs::metadata(root).map_err(failed)?;
+        let access = Access::of(root).map_err(failed)?;
+        let identity = system::identity(&about);
+        Ok(Local { root: root.to_path_buf(), access, identity, _folder: folder })
     }
 
     /// Opens the folder `root`. If it does not exist, it is created for its owner only, and synced
@@ -79,8 +89,29 @@ impl Local {
         self.access.is_open_to_all()
     }
 
+    /// Requires that the folder which was opened is still at its path.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` error if there is none, or another one.
+    fn require_same_root(&self) -> Result<()> {
+        match std::fs::metadata(&self.root) {
+            Ok(about) if system::identity(&about) == self.identity => Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(io_error(&self.root.display(), error))
+            }
+            _ => Err(Error::new(
+                Kind::Storage,
+                self.root.display(),
+                "no longer the folder that was opened: it was moved, removed or unmounted",
+            )
+            .with_remedy("run the command again when the repository is back")),
+        }
+    }
+
     /// Creates a folder below the root, with the root's permissions and group.
     fn make_folder(&self, folder: &Path) -> Result<()> {
+        self.require_same_root()?;
         let name = folder.display().to_string();
         match system::create_private_folder(folder, false) {
             Ok(()) => {}
@@ -118,6 +149,7 @@ impl Local {
     /// of other files.
     fn stage_file(&self, name: &str, mark: &str) -> Result<Box<StagedFile>> {
         let target = self.path_of(name)?;
+        self.require_same_root()?;
         let mut number = 1_u64;
         loop {
             let mut staged = target.clone().into_os_string();
@@ -218,6 +250,7 @@ impl Storage for Local {
 
     fn delete(&self, name: &str) -> Result<()> {
         let path = self.path_of(name)?;
+        self.require_same_root()?;
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(object_error(name, &path, error))
@@ -256,6 +289,7 @@ impl Storage for Local {
     }
 
     fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
+        self.require_same_root()?;
         // The age is relative to the file system's own time, because the clock of this machine may
         // be wrong or differ from it.
         let now = self.stage_file(&format!("{}/now", ObjectKind::Ticket.folder()), "");

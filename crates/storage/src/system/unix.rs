@@ -119,9 +119,16 @@ pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<(
     file.read_exact_at(bytes, offset)
 }
 
+/// Returns the numbers of the device and the inode of a file or folder, which no other one has while
+/// it is open.
+#[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
+pub(crate) fn identity(about: &Metadata) -> Option<(u64, u64)> {
+    Some((about.dev(), about.ino()))
+}
+
 /// Returns `true` if both are of one file.
 pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+    identity(one) == identity(other)
 }
 
 #[cfg(test)]

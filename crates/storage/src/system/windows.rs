@@ -101,6 +101,11 @@ pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<(
     Ok(())
 }
 
+/// Returns `None`, because metadata do not name a file.
+pub(crate) fn identity(_about: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
 /// Returns `false`, because metadata do not name a file.
 pub(crate) fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
     false

@@ -113,3 +113,52 @@ fn age_of_staged_files_is_by_the_file_system() {
     let age_ns = System.now_ns() - stamp("commits/y").expect("files have times");
     assert!(age_ns.abs() < 60_000_000_000, "{age_ns}");
 }
+
+/// Another repository at the path of an open one, with objects of the same names, as two copies of one
+/// repository on two disks have them.
+#[cfg(unix)]
+#[test]
+fn repository_at_the_path_of_a_moved_one_is_not_changed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (root, moved) = (folder.path().join("repository"), folder.path().join("moved"));
+    let create = || {
+        let local = Local::create(&root).expect("it is made");
+        local.prepare().expect("it is empty");
+        local.put_new("data/ab/cd", Bytes::from_static(b"whole")).expect("it is put");
+        std::fs::write(root.join("data/ab/ef#1"), "half").expect("it is written");
+        local
+    };
+    let local = create();
+    let mut staged = local.stage("data/ab/ce").expect("it begins").expect("folders stage");
+    staged.write(b"some").expect("it is written");
+    std::fs::rename(&root, &moved).expect("it moves");
+    create();
+    let files = |path: &Path| {
+        let mut names: Vec<_> = std::fs::read_dir(path.join("data/ab"))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    let before = (files(&root), files(&moved));
+    let bytes = || Bytes::from_static(b"other");
+    let errors = [
+        ("put", local.put_new("data/ab/new", bytes()).map(drop)),
+        ("stage", local.stage("data/ab/new").map(drop)),
+        ("finish", staged.finish().map(drop)),
+        ("replace", local.replace("data/ab/cd", bytes())),
+        ("delete", local.delete("data/ab/cd")),
+        ("clean", local.clean(&|_, _| true).map(drop)),
+        ("prepare", local.prepare()),
+    ];
+    for (what, done) in errors {
+        assert_eq!(done.expect_err(what).kind(), Kind::Storage, "{what}");
+    }
+    assert_eq!((files(&root), files(&moved)), before);
+    assert_eq!(local.get("data/ab/cd").expect("it is read"), b"whole"[..]);
+    // The folder is back, and its object can be deleted.
+    std::fs::rename(&root, folder.path().join("other")).expect("it moves");
+    std::fs::rename(&moved, &root).expect("it moves");
+    local.delete("data/ab/cd").expect("the folder that was opened");
+}
