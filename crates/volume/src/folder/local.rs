@@ -96,6 +96,15 @@ impl LocalFolder {
         self.delete(LOCK)
     }
 
+    /// Requires that the lock file is still in a folder. Where it was removed, another process may have
+    /// created a volume in the folder.
+    fn require_lock(&self) -> io::Result<()> {
+        if rustix::fs::fstat(&self.lock)?.st_nlink > 0 {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::NotFound, "the files of the volume were removed"))
+    }
+
     fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,18 +146,11 @@ fn open_at(folder: impl AsFd, name: impl Arg + Copy, flags: OFlags) -> rustix::i
 ///
 /// # Errors
 ///
-/// Fails if the file exists, and with `NotFound` if the folder was removed.
+/// Fails if the file exists.
 fn create_file(folder: &File, name: &str) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    match retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)) {
-        Ok(file) => Ok(file.into()),
-        // The descriptor of a removed folder stays valid, but nothing can be created in it.
-        Err(Errno::NOENT) => {
-            Err(io::Error::new(io::ErrorKind::NotFound, "the folder of the volume was removed"))
-        }
-        Err(error) => Err(error.into()),
-    }
+    Ok(retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode))?.into())
 }
 
 /// Returns the names of everything in `folder`, in no order.
@@ -182,6 +184,7 @@ impl Folder for LocalFolder {
     }
 
     fn create(&self, name: &str) -> io::Result<()> {
+        self.require_lock()?;
         let file = create_file(&self.folder, name)?;
         self.files().insert(name.to_owned(), Arc::new(file));
         Ok(())
@@ -222,14 +225,17 @@ impl Folder for LocalFolder {
     }
 
     fn sync(&self, name: &str) -> io::Result<()> {
+        self.require_lock()?;
         self.file(name)?.sync_data()
     }
 
     fn sync_names(&self) -> io::Result<()> {
+        self.require_lock()?;
         self.folder.sync_all()
     }
 
     fn delete(&self, name: &str) -> io::Result<()> {
+        self.require_lock()?;
         self.files().remove(name);
         Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
     }
@@ -309,18 +315,34 @@ mod tests {
     }
 
     #[test]
-    fn removed_folder_refuses_new_files_and_leaves_another_one_at_its_path() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("volume");
-        let first = LocalFolder::create(&path).expect("created");
-        Folder::create(&first, "a").expect("created");
-        fs::remove_dir_all(&path).expect("removed");
-        let second = LocalFolder::create(&path).expect("not in use");
-        Folder::create(&second, "a").expect("created");
-        let error = Folder::create(&first, "b").expect_err("removed");
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        assert!(error.to_string().contains("folder of the volume was removed"), "{error}");
-        first.delete("a").expect_err("removed");
-        assert_eq!(second.names().expect("listed"), ["a"]);
+    fn removed_volume_is_told_and_leaves_another_one_at_its_path() {
+        for keeps_folder in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("volume");
+            let first = LocalFolder::create(&path).expect("created");
+            Folder::create(&first, "a").expect("created");
+            if keeps_folder {
+                for name in ["a", LOCK] {
+                    fs::remove_file(path.join(name)).expect("removed");
+                }
+            } else {
+                fs::remove_dir_all(&path).expect("removed");
+            }
+            let second = LocalFolder::create(&path).expect("not in use");
+            Folder::create(&second, "a").expect("created");
+            first.append("a", b"first").expect("appended to the removed file");
+            let refused = [
+                Folder::create(&first, "b"),
+                first.sync("a"),
+                first.sync_names(),
+                first.delete("a"),
+            ];
+            for refused in refused {
+                let error = refused.expect_err("removed");
+                assert!(error.to_string().contains("volume were removed"), "{error}");
+            }
+            assert_eq!(second.names().expect("listed"), ["a"]);
+            assert_eq!(second.size("a").expect("there"), 0);
+        }
     }
 }

@@ -13,12 +13,14 @@ mod exports;
 mod handshake;
 mod pipe;
 mod server;
+mod socket_path;
 mod tls;
 mod transmission;
 mod wire;
 
 pub use self::exports::{Exports, VolumeExports};
 pub use self::server::{Address, ParseAddressError, Server};
+pub use self::socket_path::SocketPath;
 pub use self::tls::{Clients, Tls};
 
 use std::io::{Read, Write};

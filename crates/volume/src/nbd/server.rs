@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -20,6 +20,7 @@ use rustls::{ServerConnection, StreamOwned};
 
 use super::exports::Exports;
 use super::handshake::{Negotiated, Security, negotiate, options};
+use super::socket_path::SocketPath;
 use super::tls::Tls;
 use super::transmission;
 
@@ -120,7 +121,7 @@ impl Server {
         }
         let listener = match address {
             Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
-            Address::Unix(path) => Listener::Unix(bind_unix(path)?, UnixPath::of(path)),
+            Address::Unix(path) => Listener::Unix(bind_unix(path)?, SocketPath::of(path)),
         };
         match &listener {
             Listener::Tcp(listener) => listener.set_nonblocking(true)?,
@@ -137,7 +138,7 @@ impl Server {
     pub fn address(&self) -> io::Result<Address> {
         Ok(match &self.listener {
             Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?),
-            Listener::Unix(_, path) => Address::Unix(path.path.clone()),
+            Listener::Unix(_, path) => Address::Unix(path.path().to_owned()),
         })
     }
 
@@ -257,36 +258,7 @@ impl Server {
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, UnixPath),
-}
-
-/// The path of a socket, which is removed with the value.
-#[derive(Debug)]
-struct UnixPath {
-    path: PathBuf,
-    /// The identity of the socket.
-    entry: Option<(u64, u64)>,
-}
-
-impl UnixPath {
-    fn of(path: &Path) -> UnixPath {
-        UnixPath { path: path.to_owned(), entry: entry(path) }
-    }
-}
-
-impl Drop for UnixPath {
-    fn drop(&mut self) {
-        // If the folder was moved, another server may have its socket at the path. A socket that is
-        // left behind is replaced by the next server.
-        if entry(&self.path) == self.entry {
-            fs::remove_file(&self.path).ok();
-        }
-    }
-}
-
-/// Returns the device and the inode of the entry at `path`.
-fn entry(path: &Path) -> Option<(u64, u64)> {
-    fs::symlink_metadata(path).ok().map(|about| (about.dev(), about.ino()))
+    Unix(UnixListener, SocketPath),
 }
 
 /// Binds a socket that only its owner can use. Replaces one that no process listens at.

@@ -5,13 +5,14 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_volume::Finding;
+use cutpoint_volume::nbd::SocketPath;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{VolumeCheckCounts, VolumeDisk, VolumeSnapshot, VolumeStats};
@@ -120,23 +121,7 @@ pub(super) fn ask(folder: &Path, request: &Request) -> Result<Option<Answer>> {
 #[derive(Debug)]
 pub(super) struct Control {
     listener: UnixListener,
-    path: PathBuf,
-    /// The identity of the socket.
-    entry: Option<(u64, u64)>,
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        // If the folder was moved, another volume may have its socket at the path.
-        if entry(&self.path) == self.entry {
-            std::fs::remove_file(&self.path).ok();
-        }
-    }
-}
-
-/// Returns the device and the inode of the entry at `path`.
-fn entry(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|about| (about.dev(), about.ino()))
+    _path: SocketPath,
 }
 
 impl Control {
@@ -149,7 +134,7 @@ impl Control {
         // The folder has kept others out until now.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        Ok(Control { listener, entry: entry(&path), path })
+        Ok(Control { listener, _path: SocketPath::of(&path) })
     }
 
     /// Answers requests by `perform`, one after the other, until `is_asked_to_stop` returns `true`.
