@@ -72,11 +72,14 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be written. Any part of the bytes may have been appended.
+    /// Fails if the file cannot be written. Any part of the bytes may have been appended, which is not
+    /// counted.
     pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.used_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        let appended = self.folder.append(name, bytes);
-        appended.map_err(|error| Error::io(name, "cannot be written", error))
+        self.folder.append(name, bytes).map_err(|error| {
+            self.used_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+            Error::io(name, "cannot be written", error)
+        })
     }
 
     /// Deletes a file.

@@ -126,6 +126,11 @@ pub(crate) fn must_roll_back() -> bool {
     !is_broken!(KeepsUnwritten)
 }
 
+/// L10: after a failed append, the header of the next segment is durable before its records.
+pub(crate) fn must_void_remains() -> bool {
+    !is_broken!(TrustsRemains)
+}
+
 /// C1: the log is durable up to a checkpoint before the checkpoint is.
 pub(crate) fn must_sync_before_checkpoint() -> bool {
     !is_broken!(ChecksPointAhead)

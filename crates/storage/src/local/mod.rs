@@ -5,7 +5,7 @@
 //! removes the files of puts that were cut off.
 //!
 //! Files are opened by their paths. Another repository may come to the path of an open one: a process
-//! moves the folder, or mounts another disk over it. Then nothing is written or deleted any more.
+//! moves the folder, or mounts another disk over it. Then no object is put, replaced or deleted any more.
 
 #[cfg(unix)]
 mod access;
@@ -55,7 +55,11 @@ impl Local {
     pub fn open(root: &Path) -> Result<Local> {
         let failed = |error| Error::missing(root.display(), "folder not found").with_source(error);
         let folder = system::open(root).ok();
-        let about = std::fs::metadata(root).map_err(failed)?;
+        let about = match &folder {
+            Some(folder) => folder.metadata(),
+            None => std::fs::metadata(root),
+        };
+        let about = about.map_err(failed)?;
         let access = Access::of(root).map_err(failed)?;
         let identity = system::identity(&about);
         Ok(Local { root: root.to_path_buf(), access, identity, _folder: folder })

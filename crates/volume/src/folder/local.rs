@@ -38,6 +38,7 @@ pub enum Access {
 pub struct LocalFolder {
     /// The descriptor to which all names are relative.
     folder: File,
+    access: Access,
     open: Mutex<HashMap<String, Arc<File>>>,
     /// Holds the lock.
     lock: File,
@@ -81,10 +82,10 @@ impl LocalFolder {
             TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             TryLockError::Error(error) => error,
         })?;
-        Ok(LocalFolder { folder, open: Mutex::default(), lock })
+        Ok(LocalFolder { folder, access, open: Mutex::default(), lock })
     }
 
-    /// Deletes everything in the folder, and the lock file last.
+    /// Deletes all files of the folder, and the lock file last.
     ///
     /// # Errors
     ///
@@ -96,13 +97,18 @@ impl LocalFolder {
         self.delete(LOCK)
     }
 
-    /// Requires that the lock file is still in a folder. Where it was removed, another process may have
+    /// Requires that the lock file is still in the folder. Where it was removed, another process may have
     /// created a volume in the folder.
     fn require_lock(&self) -> io::Result<()> {
-        if rustix::fs::fstat(&self.lock)?.st_nlink > 0 {
-            return Ok(());
+        let locked = rustix::fs::fstat(&self.lock)?;
+        match rustix::fs::statat(&self.folder, LOCK, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if (found.st_dev, found.st_ino) == (locked.st_dev, locked.st_ino) => Ok(()),
+            Err(error) if error != Errno::NOENT => Err(error.into()),
+            _ => {
+                let problem = "the files of the volume were removed";
+                Err(io::Error::new(io::ErrorKind::NotFound, problem))
+            }
         }
-        Err(io::Error::new(io::ErrorKind::NotFound, "the files of the volume were removed"))
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
@@ -115,14 +121,12 @@ impl LocalFolder {
         if let Some(file) = open.get(name) {
             return Ok(Arc::clone(file));
         }
-        let file = match open_at(&self.folder, name, OFlags::RDWR | OFlags::APPEND) {
-            // A reader of a volume may have no permission to write.
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
-                open_at(&self.folder, name, OFlags::RDONLY)
-            }
-            opened => opened,
+        let flags = match self.access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR | OFlags::APPEND,
         };
-        let file = Arc::new(file?);
+        let file = Arc::new(open_at(&self.folder, name, flags)?);
+        self.require_lock()?;
         if open.len() >= OPEN_MAX {
             open.clear();
         }

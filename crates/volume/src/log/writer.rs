@@ -36,12 +36,17 @@ pub(crate) struct LogWriter {
     /// The number of segments created so far, and of those whose names are durable.
     created_count: u64,
     named_count: u64,
+    /// Set if an append has failed since the current segment was created: whole records may be left of it.
+    has_remains: bool,
+    /// The error of a sync, after which nothing may be written.
+    failed_sync: Option<String>,
     /// The number of bytes appended so far.
     appended_bytes: u64,
     /// The name of the current segment.
     name: String,
-    /// The records that were added since the last write, and their bytes.
+    /// The records that were added since the last write.
     added: Vec<Body>,
+    /// The bytes of the added records.
     buffer: Vec<u8>,
 }
 
@@ -84,6 +89,8 @@ impl LogWriter {
             unsynced: BTreeMap::new(),
             created_count: 0,
             named_count: 0,
+            has_remains: false,
+            failed_sync: None,
             appended_bytes: 0,
             name: String::new(),
             added: Vec::new(),
@@ -144,7 +151,7 @@ impl LogWriter {
             durable_seq: self.durable_seq,
             previous: self.added.last().map_or(self.previous, Body::written),
             encoding,
-            payload_len: u32::try_from(payload_len).expect("payloads are small"),
+            payload_len: u32::try_from(payload_len).expect("at most a change of the catalog"),
             body,
         };
         let place = Place { segment, offset: offset(segment, len)? };
@@ -162,11 +169,12 @@ impl LogWriter {
     /// Returns `true` if the added records must be written before another one is added: because the
     /// segment is full, or because a summary is due.
     pub(crate) fn must_write(&self, core: &Core) -> bool {
-        self.len() >= u64::from(core.segment_size)
+        self.segment_len() >= u64::from(core.segment_size)
             || self.unsummarized_count + self.added.len() >= SUMMARY_INTERVAL
     }
 
-    /// Appends the added records. Nothing counts of them after an error.
+    /// Appends the added records. After an error, nothing counts of them in this process; a start after a
+    /// crash may find the first of them, if no other record was appended since.
     ///
     /// # Errors
     ///
@@ -211,15 +219,20 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Returns the error of a sync, after which nothing may be written.
+    pub(crate) fn failed_sync(&self) -> Option<&str> {
+        self.failed_sync.as_deref()
+    }
+
     /// Returns the length of the current segment with the added records.
-    fn len(&self) -> u64 {
+    fn segment_len(&self) -> u64 {
         self.current.map_or(0, |current| current.len) + self.buffer.len() as u64
     }
 
     /// Returns the segment that gets the next record, with the added ones, and creates one if the last
     /// one is full.
     fn room(&mut self, core: &Core) -> Result<Current> {
-        let len = self.len();
+        let len = self.segment_len();
         if let Some(current) = self.current.filter(|_| len < u64::from(core.segment_size)) {
             return Ok(Current { len, ..current });
         }
@@ -233,7 +246,19 @@ impl LogWriter {
         self.current = Some(Current { number, len: 0 });
         self.name = name;
         self.append_to_segment(core, number, &header.encode(&core.keys))?;
+        self.void_remains(core)?;
         Ok(Current { number, len: SEGMENT_HEADER_SIZE as u64 })
+    }
+
+    /// Makes the header of the current segment durable if an append has failed before. A power cut that takes
+    /// the header would make the remains of that append count, together with later records.
+    fn void_remains(&mut self, core: &Core) -> Result<()> {
+        if self.has_remains && rules::must_void_remains() {
+            let synced = core.sync(&self.name).and_then(|()| core.sync_names());
+            synced.inspect_err(|error| self.failed_sync = Some(error.to_string()))?;
+        }
+        self.has_remains = false;
+        Ok(())
     }
 
     /// Appends bytes to the current segment. A segment with a failed append gets nothing more: the
@@ -241,6 +266,7 @@ impl LogWriter {
     fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
         if let Err(error) = core.append(&self.name, bytes) {
             let failed = self.current.take();
+            self.has_remains = true;
             if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {
                 // No record is in it. A full storage would get a new file with every attempt.
                 self.unsynced.remove(&number);

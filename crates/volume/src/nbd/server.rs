@@ -121,11 +121,14 @@ impl Server {
         }
         let listener = match address {
             Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
-            Address::Unix(path) => Listener::Unix(bind_unix(path)?, SocketPath::of(path)),
+            Address::Unix(path) => {
+                let listener = bind_unix(path)?;
+                Listener::Unix(SocketPath::of(path), listener)
+            }
         };
         match &listener {
             Listener::Tcp(listener) => listener.set_nonblocking(true)?,
-            Listener::Unix(listener, _) => listener.set_nonblocking(true)?,
+            Listener::Unix(_, listener) => listener.set_nonblocking(true)?,
         }
         Ok(Server { listener, tls, connections: Arc::default() })
     }
@@ -138,7 +141,7 @@ impl Server {
     pub fn address(&self) -> io::Result<Address> {
         Ok(match &self.listener {
             Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?),
-            Listener::Unix(_, path) => Address::Unix(path.path().to_owned()),
+            Listener::Unix(path, _) => Address::Unix(path.path().to_owned()),
         })
     }
 
@@ -182,7 +185,7 @@ impl Server {
                 Listener::Tcp(listener) => {
                     PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)
                 }
-                Listener::Unix(listener, _) => {
+                Listener::Unix(_, listener) => {
                     PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)
                 }
             }];
@@ -192,7 +195,7 @@ impl Server {
             }
             let accepted = match &self.listener {
                 Listener::Tcp(listener) => listener.accept().map(|it| Connection::Tcp(it.0)),
-                Listener::Unix(listener, _) => listener.accept().map(|it| Connection::Unix(it.0)),
+                Listener::Unix(_, listener) => listener.accept().map(|it| Connection::Unix(it.0)),
             };
             // An error is no connection, one that has ended, or too many files: the next look tells.
             if let Ok(connection) = accepted {
@@ -258,7 +261,7 @@ impl Server {
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketPath),
+    Unix(SocketPath, UnixListener),
 }
 
 /// Binds a socket that only its owner can use. Replaces one that no process listens at.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The path of a Unix socket that this process listens at.
 ///
 /// With the value, the socket is removed, if it is still the one at the path: where a folder was moved,
-/// another server may have its socket there.
+/// another server may have its socket there. The value must be dropped before the listener.
 #[derive(Debug)]
 pub struct SocketPath {
     path: PathBuf,

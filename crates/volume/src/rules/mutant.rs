@@ -44,6 +44,8 @@ pub enum Mutant {
     SkipsSummaries,
     /// L9: keeps the changes of records whose append failed.
     KeepsUnwritten,
+    /// L10: leaves it to later syncs that the remains of a failed append are void.
+    TrustsRemains,
     /// C1: publishes a checkpoint of records that are not durable.
     ChecksPointAhead,
     /// C2: deletes the older checkpoint before the newer one is durable.

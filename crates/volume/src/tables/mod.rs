@@ -1,7 +1,7 @@
 //! The tables of a volume: DT and BT, HeadDT and TailDT, features, the map of blocks, and the catalog.
 //!
-//! [`Tables::apply`] is the only way in which they change, for a record that was just written and
-//! for one that is read after a crash. The rules of deletion are those of `docs/notes/burst.md`.
+//! [`Tables::apply`] is the only way in which they change, for a record that is written and for one that
+//! is read after a crash. What records of a transaction have changed can be rolled back. The rules of deletion are those of `docs/notes/burst.md`.
 
 mod audit;
 mod batch;

@@ -12,11 +12,11 @@ const ENTRY_BYTES: u64 = 96;
 pub(super) type Change<'a> = (Key, Option<&'a [u8]>);
 
 /// The place of the new value of a key, `None` if it was deleted.
-type Slot = Option<Place>;
+type Slot = Option<ValuePlace>;
 
 /// The place of a value among the bytes of all values.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ValuePlace {
     start: usize,
     /// Values have less than 255 bytes.
     len: u8,
@@ -28,19 +28,13 @@ struct Place {
 pub(crate) struct MemoryMap {
     ordered: BTreeMap<Key, Slot>,
     hashed: HashMap<Key, Slot>,
-    /// All values, those that were replaced among them: they go with the map, which is soon.
+    /// All values, those that were replaced among them: they go with the map, after a checkpoint.
     values: Vec<u8>,
-    transaction: Option<Transaction>,
+    /// The length of all values before the transaction, if one is open.
+    values_before: Option<usize>,
     /// The changes of the transaction in their order: the keys, with what they had before, `None` for no
     /// change.
     undo: Vec<(Key, Option<Slot>)>,
-}
-
-/// A transaction that is open.
-#[derive(Clone, Copy, Debug)]
-struct Transaction {
-    /// The length of all values before it.
-    value_bytes: usize,
 }
 
 impl MemoryMap {
@@ -51,14 +45,14 @@ impl MemoryMap {
     }
 
     fn value(&self, slot: Slot) -> Option<&[u8]> {
-        slot.map(|Place { start, len }| &self.values[start..start + usize::from(len)])
+        slot.map(|ValuePlace { start, len }| &self.values[start..start + usize::from(len)])
     }
 
     pub(crate) fn set(&mut self, key: Key, value: Option<&[u8]>) {
         let slot = value.map(|value| {
             let start = self.values.len();
             self.values.extend_from_slice(value);
-            Place {
+            ValuePlace {
                 start,
                 len: u8::try_from(value.len()).expect("values have less than 255 bytes"),
             }
@@ -73,7 +67,7 @@ impl MemoryMap {
 
     fn put(&mut self, key: Key, slot: Option<Slot>) {
         let before = self.replace(key, slot);
-        if self.transaction.is_some() {
+        if self.values_before.is_some() {
             self.undo.push((key, before));
         }
     }
@@ -89,28 +83,33 @@ impl MemoryMap {
 
     /// Begins a transaction.
     pub(crate) fn begin(&mut self) {
-        self.transaction = Some(Transaction { value_bytes: self.values.len() });
+        self.values_before = Some(self.values.len());
     }
 
     /// Keeps the changes of the transaction.
     pub(crate) fn commit(&mut self) {
-        self.transaction = None;
+        self.values_before = None;
         self.undo.clear();
     }
 
     /// Takes the changes of the transaction back.
     pub(crate) fn roll_back(&mut self) {
-        let Some(Transaction { value_bytes }) = self.transaction.take() else { return };
+        let Some(value_bytes) = self.values_before.take() else { return };
         while let Some((key, slot)) = self.undo.pop() {
             self.replace(key, slot);
         }
         self.values.truncate(value_bytes);
     }
 
-    /// Adds newer changes.
+    /// Adds newer changes. Values that were replaced are dropped.
     pub(crate) fn append(&mut self, newer: &MemoryMap) {
-        for (key, slot) in newer.ordered.iter().chain(&newer.hashed) {
-            self.set(*key, newer.value(*slot));
+        let older = std::mem::take(self);
+        for map in [&older, newer] {
+            for (key, slot) in map.ordered.iter().chain(&map.hashed) {
+                if std::ptr::eq(map, newer) || newer.get(key).is_none() {
+                    self.set(*key, map.value(*slot));
+                }
+            }
         }
     }
 

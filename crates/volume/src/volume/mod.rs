@@ -202,7 +202,10 @@ fn copies() -> impl Iterator<Item = bool> {
 impl State {
     /// Returns the error of an earlier sync or of the tables again.
     fn check_failure(&self) -> Result<()> {
-        match self.failure.as_ref().filter(|_| rules::must_stop_after_failed_sync()) {
+        // No batch outlives the lock under which it was begun, unless the thread has panicked.
+        let panic = self.is_batch.then_some("a write has panicked");
+        let failure = self.failure.as_deref().or(self.log.failed_sync()).or(panic);
+        match failure.filter(|_| rules::must_stop_after_failed_sync()) {
             None => Ok(()),
             Some(failure) => {
                 let problem = format!(

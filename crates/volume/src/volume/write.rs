@@ -162,11 +162,8 @@ impl Volume {
         bytes: &[u8],
         fingerprints: &[Option<Fingerprint>],
     ) -> Result<()> {
-        let end = first.block + fingerprints.len() as u64;
-        let is_replaced = |partial: &Partial| {
-            partial.id.layer == first.layer && (first.block..end).contains(&partial.id.block)
-        };
-        let replaces_partial = state.partial.as_ref().is_some_and(is_replaced);
+        // A power cut that takes one of the blocks behind the first must not take an older write as well.
+        let replaces_partial = state.partial.as_ref().is_some_and(|partial| partial.id == first);
         if !replaces_partial {
             self.end_partial(state, false)?;
         }
@@ -176,7 +173,9 @@ impl Volume {
                 self.write_block(state, BlockId { block, ..first }, bytes, *fingerprint)
             })
         })?;
-        state.partial = state.partial.take().filter(|_| !replaces_partial);
+        if replaces_partial {
+            state.partial = None;
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Requests of several blocks, whose records are appended together.
 
-use cutpoint_volume::{Kind, Statistics, Survival, TableBytes};
+use cutpoint_testing::SplitMix64;
+use cutpoint_volume::{Folder, Kept, Kind, Statistics, Survival, TableBytes};
 
 use crate::support::{BLOCK, Opened, block, create, open, read};
 
@@ -34,7 +35,7 @@ fn check(volume: &Opened, expected: &[u8]) -> Result<(), String> {
     volume.audit()
 }
 
-/// Fills the storage at each place of a request. It then changes nothing of the last segment, and can be repeated.
+/// Fills the storage at each place of a request. The request then changes nothing of the last segment, and can be repeated.
 pub(crate) fn refused_requests(mode: &str) -> Result<(), String> {
     let (before, after) = (request(0), request(40));
     let mut unchanged_count = 0;
@@ -60,6 +61,9 @@ pub(crate) fn refused_requests(mode: &str) -> Result<(), String> {
                     return Err(format!("the tables changed, {room} bytes of room"));
                 }
                 unchanged_count += usize::from(written == 0);
+                for survival in [Survival::All, Survival::Synced] {
+                    open(&folder.after_power_cut(survival)).audit()?;
+                }
             }
             Err(error) => return Err(error.to_string()),
         }
@@ -76,6 +80,61 @@ pub(crate) fn refused_requests(mode: &str) -> Result<(), String> {
 fn refused_request_leaves_nothing_behind() {
     for mode in ["off", "exact"] {
         assert_eq!(refused_requests(mode), Ok(()), "{mode}");
+    }
+}
+
+/// A storage is full in a request, and has room again for the next one. A power cut takes a page of the
+/// segment of the latter.
+pub(crate) fn remains_of_a_refused_request(mode: &str) -> Result<(), String> {
+    let request = |kind: u64| -> Vec<Vec<u8>> {
+        let bytes = |number| SplitMix64::bytes(100 * kind + number, BLOCK);
+        (0..8).map(bytes).collect()
+    };
+    let [before, refused, after] = [1, 2, 3].map(request);
+    for room in (0..40_000).step_by(4_000) {
+        let folder = create(8, 4096, mode);
+        let volume = open(&folder);
+        volume.write(0, &before.concat()).map_err(|error| error.to_string())?;
+        volume.flush().map_err(|error| error.to_string())?;
+        folder.limit(Some(room));
+        let refusal = volume.write(0, &refused.concat());
+        folder.limit(None);
+        if refusal.is_ok() {
+            continue;
+        }
+        // Two of its blocks equal some of the refused request.
+        let after = [&after[..2], &refused[..2], &after[4..]].concat();
+        volume.write(0, &after.concat()).map_err(|error| error.to_string())?;
+        let names = folder.names().map_err(|error| error.to_string())?;
+        let last = names.iter().filter(|name| name.starts_with("segment-")).max();
+        let last = last.ok_or("no segment")?.clone();
+        for page in 0..9 {
+            let lost = 4096 * page..4096 * (page + 1);
+            let kept = |name: &str, _: usize| {
+                if name == last { Kept::Without(lost.clone()) } else { Kept::Without(0..0) }
+            };
+            let survival = Survival::Part { bytes: &kept, name: &|_| true };
+            let volume = open(&folder.after_power_cut(survival));
+            volume.audit()?;
+            let mut found = Vec::new();
+            for number in 0..8 {
+                found.push(read(&volume, number).map_err(|error| error.to_string())?);
+            }
+            // The blocks of the second request up to one of them.
+            let count =
+                found.iter().zip(&after).take_while(|(found, after)| found == after).count();
+            if found[count..] != before[count..] {
+                return Err(format!("{room} bytes of room, without page {page}: block {count}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn remains_of_a_refused_request_are_void() {
+    for mode in ["off", "exact"] {
+        assert_eq!(remains_of_a_refused_request(mode), Ok(()), "{mode}");
     }
 }
 

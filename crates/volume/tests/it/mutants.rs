@@ -3,7 +3,7 @@
 use cutpoint_volume::{Mutant, Survival, activate};
 
 use crate::at_once::overwrite_during_a_checkpoint;
-use crate::batch::refused_requests;
+use crate::batch::{refused_requests, remains_of_a_refused_request};
 use crate::burst::{made_of, opened_with_a_burst};
 use crate::crash::{Check, Run, storm};
 use crate::damage::{bad_sector, flip_headers, flips, with_damaged_block};
@@ -181,6 +181,11 @@ fn mutant_that_writes_no_summaries_is_noticed() {
 #[test]
 fn mutant_that_keeps_records_whose_append_failed_is_noticed() {
     assert_noticed(Mutant::KeepsUnwritten, || refused_requests("exact"));
+}
+
+#[test]
+fn mutant_that_trusts_the_remains_of_an_append_is_noticed() {
+    assert_noticed(Mutant::TrustsRemains, || remains_of_a_refused_request("exact"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Blocks that are written in parts.
 
-use cutpoint_volume::{Folder, OpenOptions, Survival};
+use cutpoint_volume::{Folder, Kept, OpenOptions, Survival};
 
 use crate::burst::{made_of, statistics};
 use crate::support::{BLOCK, Opened, create, open, open_folder, options, read, shared, write};
@@ -93,4 +93,23 @@ fn part_waits_for_space_and_reads_and_trims_go_on() {
     let volume = volume.expect("opened");
     assert_eq!(read(&volume, 1).expect("read")[..100], [7; 100]);
     assert_eq!(read(&volume, 0).expect("read"), vec![0; BLOCK]);
+}
+
+/// A power cut tears a request of several blocks, one of which was written in part before.
+#[test]
+fn torn_request_does_not_take_an_older_part_of_its_blocks() {
+    for mode in ["exact", "burst"] {
+        let folder = create(16, 4096, mode);
+        let volume = open(&folder);
+        volume.write(5 * 4096 + 100, &[7; 200]).expect("written");
+        let request: Vec<u8> = (1..6).flat_map(|number| made_of(number, 2, number)).collect();
+        volume.write(3 * 4096, &request).expect("written");
+        for len in (0..32 * 1024).step_by(128) {
+            let survival = Survival::Part { bytes: &|_, _| Kept::First(len), name: &|_| true };
+            let volume = open(&folder.after_power_cut(survival));
+            let block = |number| read(&volume, number).expect("read");
+            let has_fifth = block(5) == made_of(3, 2, 3) || block(5)[100..300] == [7; 200];
+            assert!(block(3) != made_of(1, 2, 1) || has_fifth, "{mode}, {len} bytes");
+        }
+    }
 }

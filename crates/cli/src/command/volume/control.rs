@@ -120,8 +120,8 @@ pub(super) fn ask(folder: &Path, request: &Request) -> Result<Option<Answer>> {
 /// The socket of a volume that is served. It is removed with the value.
 #[derive(Debug)]
 pub(super) struct Control {
-    listener: UnixListener,
     _path: SocketPath,
+    listener: UnixListener,
 }
 
 impl Control {
@@ -134,7 +134,7 @@ impl Control {
         // The folder has kept others out until now.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        Ok(Control { listener, _path: SocketPath::of(&path) })
+        Ok(Control { _path: SocketPath::of(&path), listener })
     }
 
     /// Answers requests by `perform`, one after the other, until `is_asked_to_stop` returns `true`.
