@@ -40,7 +40,7 @@ pub(crate) fn run(args: &VolumeCreate, secrets: &Secrets, report: &Report) -> Re
         compression,
         verifies_duplicates: verify_duplicates.is_on(),
     };
-    let options = volume(&new, secrets, report)?;
+    let (options, _) = volume(&new, secrets, report)?;
     let encrypted = options.passphrase.is_some();
     let mode = options.mode.to_string();
     if report.is_json() {
@@ -60,12 +60,12 @@ pub(crate) fn run(args: &VolumeCreate, secrets: &Secrets, report: &Report) -> Re
     Ok(Exit::Well)
 }
 
-/// Creates a volume with its first disk, and returns its options.
+/// Creates a volume with its first disk, and returns its options and its locked folder.
 pub(super) fn volume(
     new: &NewVolume<'_>,
     secrets: &Secrets,
     report: &Report,
-) -> Result<CreateOptions> {
+) -> Result<(CreateOptions, Arc<LocalFolder>)> {
     // A size that has no 32 bits is refused as every other wrong one.
     let block_size = u32::try_from(new.block_size).unwrap_or(u32::MAX);
     let mut options = CreateOptions {
@@ -87,9 +87,10 @@ pub(super) fn volume(
         }
         _ => super::failed(new.folder, &error),
     })?;
-    let folder: Arc<dyn Folder> = Arc::new(folder);
+    let local = Arc::new(folder);
+    let folder: Arc<dyn Folder> = local.clone();
     Volume::create(&folder, &options).map_err(|error| super::failure(new.folder, &error))?;
-    Ok(options)
+    Ok((options, local))
 }
 
 /// Adds a disk to a volume.

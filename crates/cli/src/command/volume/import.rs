@@ -82,7 +82,9 @@ fn import(
     let new_size = |block_size: u64| {
         source.size().checked_next_multiple_of(block_size.max(1)).unwrap_or(u64::MAX)
     };
-    if !had_volume {
+    let local = if had_volume {
+        super::open_folder(folder, Access::Write)?
+    } else {
         let new = super::create::NewVolume {
             folder,
             disk: &args.disk,
@@ -92,10 +94,9 @@ fn import(
             compression: &args.compression,
             verifies_duplicates: false,
         };
-        super::create::volume(&new, secrets, report)?;
-    }
+        super::create::volume(&new, secrets, report)?.1
+    };
     let options = OpenOptions::new(Access::Write);
-    let local = super::open_folder(folder, options.access)?;
     let volume = Arc::new(super::open_in(folder, local.clone(), &options, secrets, report)?);
     let block_size = volume.block_size() as u64;
     if had_volume {
