@@ -11,8 +11,12 @@ All systems are disks of one size that fio's NBD engine writes and reads, so tha
 served by `cutpoint volume serve`, and a plain file by the same server (the example `plain_file` of the crate), as it
 is, and with the work that no volume avoids: hashes, checksums, and features for half of the blocks. All others are
 served by nbdkit's plugins for files: a plain file once more, a file on ZFS with deduplication (zfs-fuse), and 64 files
-on XFS that duperemove deduplicates after the filling and after the overwriting, in the first round only; within a file
-it finds nothing. A missing peer is named and left out. For each contender and round:
+on XFS that duperemove deduplicates after the filling and after the overwriting; within a file it finds nothing. A
+missing peer is named and left out.
+
+The plain files and the volumes take turns: each measures one row, while the servers of the others stand still. ZFS and
+XFS come behind them, each alone, in one round. The disks of all take up to three times --size each in --work. For each
+contender and round:
 
   fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
@@ -256,6 +260,10 @@ class Contender:
         found = os.statvfs(self.mount)
         return (found.f_blocks - found.f_bfree) * found.f_frsize
 
+    def signal(self, number: int) -> None:
+        for process in self.served.processes:
+            process.child.send_signal(number)
+
     def settle(self) -> dict:
         """Does what a contender needs to save space, and returns its cost."""
         if self.kind != "xfs":
@@ -319,9 +327,8 @@ def contents(seed: int) -> list[str]:
     return [*duplicates, "--refill_buffers", f"--randseed={seed}"]
 
 
-def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
-    """Measures a contender, and yields its rows."""
-    contender = Contender(name, args, folder, stack)
+def phases(contender: Contender, args):
+    """Measures a contender, and yields its rows. All contenders have the same rows, but for the last ones."""
     size = [f"--size={args.size}"]
     start_memory = contender.served.memory()[0]
     # nbdkit's plugin for several files has no flush; `settle` syncs them.
@@ -435,6 +442,53 @@ def size_of(text: str) -> int:
     return int(digits) << shift
 
 
+class Turns:
+    """A round in which several contenders take turns: each measures one row while the servers of the others stand
+    still, so that all meet the same state of the host, and the work that a server has put off is its own."""
+
+    def __init__(self, names: list[str], number: int, args, records: Records) -> None:
+        self.args, self.records = args, records
+        self.units = {name: ("fio", name, number) for name in names}
+        self.failed = False
+
+    def run(self, folder: Path) -> None:
+        running = {}
+        with contextlib.ExitStack() as stack:
+            for number, name in enumerate(self.units):
+                base = folder / str(number)
+                base.mkdir()
+                if contender := self.tried(name, partial(Contender, name, self.args, base, stack)):
+                    running[name] = (contender, phases(contender, self.args))
+                    # A server that stands still does not end. This comes before its end.
+                    stack.callback(contender.signal, signal.SIGCONT)
+                    contender.signal(signal.SIGSTOP)
+            while running:
+                for name, (contender, rows) in list(running.items()):
+                    contender.signal(signal.SIGCONT)
+                    row = self.tried(name, partial(next, rows, None))
+                    contender.signal(signal.SIGSTOP)
+                    if row is None:
+                        del running[name]
+                    else:
+                        self.records.append("row", **row, **self.place(name))
+        for name, unit in self.units.items():
+            if not any(unit == (it["group"], it["set"], it["round"]) for it in self.records.skipped):
+                self.records.append("done", **self.place(name))
+
+    def place(self, name: str) -> dict:
+        return dict(zip(("group", "set", "round"), self.units[name], strict=True))
+
+    def tried(self, name: str, measure):
+        """Returns the result of `measure`, or nothing if it fails: the contender is then left out."""
+        try:
+            return measure()
+        except (DiskError, OSError, subprocess.TimeoutExpired) as error:
+            self.records.skip(self.units[name], str(error))
+            print(f"fio, {name}: left out: {error}", file=sys.stderr, flush=True)
+            self.failed = True
+            return None
+
+
 def run(args) -> int:
     if os.geteuid() != 0:
         raise DiskError("mounts need root")
@@ -458,37 +512,47 @@ def run(args) -> int:
     names = [name for name in names if CONTENDERS[name][0] != "xfs" or not args.on_disk]
     failed = False
 
+    @contextlib.contextmanager
+    def new_folder(base):
+        base.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="volume-bench-", dir=base))
+        try:
+            yield folder
+        finally:
+            remove_leftovers(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
     def unit(group, name, number, base, measure):
         nonlocal failed
         if (group, name, number) in records.done:
             return
-        base.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="volume-bench-", dir=base))
         try:
-            with contextlib.ExitStack() as stack:
+            with new_folder(base) as folder, contextlib.ExitStack() as stack:
                 records.add((group, name, number), measure(name, args, folder, stack))
             print(f"{group}, {name}, round {number}: done", flush=True)
         except (DiskError, OSError, subprocess.TimeoutExpired) as error:
             records.skip((group, name, number), str(error))
             print(f"{group}, {name}: left out: {error}", file=sys.stderr, flush=True)
             failed = True
-        finally:
-            remove_leftovers(folder)
-            shutil.rmtree(folder, ignore_errors=True)
 
+    # The kernel waits for zfs-fuse, which must not stand still, and duperemove takes minutes.
+    alone = [name for name in names if CONTENDERS[name][0] in ("xfs", "zfs")]
     for number in range(args.rounds):
-        for place in range(len(names)):
-            name = names[(place + number) % len(names)]
-            # duperemove takes minutes.
-            if CONTENDERS[name][0] == "xfs" and number > 0:
-                continue
-            base = args.disk if CONTENDERS[name][0] == "zfs" and args.disk else args.work
-            unit("fio", name, number, base, phases)
+        by_turns = [name for name in names if name not in alone and ("fio", name, number) not in records.done]
+        if by_turns:
+            turns = Turns(by_turns, number, args, records)
+            with new_folder(args.work) as folder:
+                turns.run(folder)
+            failed |= turns.failed
+            print(f"fio, by turns, round {number}: done", flush=True)
+    for name in alone if args.rounds else []:
+        base = args.disk if CONTENDERS[name][0] == "zfs" and args.disk else args.work
+        unit("fio", name, 0, base, lambda *words: phases(Contender(*words), args))
     for text in args.recovery.split(",") if args.recovery else []:
         for name in [name for name in names if CONTENDERS[name][0] == "volume"]:
             unit(f"recovery {text}", name, 0, args.disk or args.work, partial(recovery, size_of(text)))
             unit(f"empty {text}", name, 0, args.disk or args.work, partial(empty_commands, size_of(text)))
-    write_page(records, args)
+    write_page(Records(args.out), args)
     return 1 if failed else 0
 
 
@@ -623,13 +687,16 @@ def write_page(records: Records, args) -> None:
                 ["client", f"{run['fio']}, engine nbd, one connection"],
             ],
         ),
-        f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
-        "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file "
-        "by the same server, as it is, and with the work that no volume avoids: a hash of each block that is written, "
-        "a checksum of each one that is read, and features of every other block that is written, as of one that equals "
-        "no stored block. All others are served by nbdkit's plugins for files. The client is the same everywhere. CPU "
-        "time is that of the server, with zfs-fuse where it is behind it; XFS and "
-        f"the kernel are not counted. {storage} `research/bench/volume.py` has the method.\n",
+        f"The disks have {run['size'] / 1e9:.2f} GB. "
+        "Plain files and volumes take turns, row by row, while the others stand still; ZFS and XFS were measured "
+        "behind them, in one round. Written bytes are random, and half of the requests are copies of others. "
+        "Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, the plain file by the "
+        "same server, as it is, and with the work that no volume avoids: a hash of each block that is written, a "
+        "checksum of each one that is read, and features of every other block that is written, as of one that "
+        "equals no stored block. All others are served by nbdkit's plugins for files. The client is the same "
+        "everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and the kernel are "
+        "not counted. "
+        f"{storage} `research/bench/volume.py` has the method.\n",
     ]
     if lines := goals(figures, names):
         parts += ["## Goals\n", lines]
