@@ -131,8 +131,10 @@ fn writes_end_at_the_limit() {
         let socket = at(parameters[1]);
         let uri = format!("nbd+unix:///?socket={}", socket.display());
         let nbdkit = Nbdkit::start(&at("volume"), &socket, parameters);
-        let copied = Command::new("nbdcopy").arg(at("image")).arg(&uri).output();
-        let copied = copied.expect("nbdcopy starts");
+        // nbdkit aborts now and then if a client leaves while replies are on their way.
+        let mut command = Command::new("nbdcopy");
+        command.args(["--connections=1", "--requests=1"]).arg(at("image")).arg(&uri);
+        let copied = command.output().expect("nbdcopy starts");
         let said = String::from_utf8_lossy(&copied.stderr);
         assert_eq!(copied.status.success(), problem.is_none(), "{parameters:?}: {said}");
         assert!(said.contains(problem.unwrap_or_default()), "{parameters:?}: {said}");
