@@ -122,6 +122,14 @@ impl RunningCommand {
         lock(&self.printed)
     }
 
+    /// Waits for the command to end, however long that takes.
+    #[cfg(feature = "sftp")]
+    pub(crate) async fn end(&self) {
+        while matches!(lock(&self.child).try_wait(), Ok(None)) {
+            tokio::time::sleep(END_EVERY).await;
+        }
+    }
+
     /// Waits a moment for the command to end, and for what it has printed. Returns `None` if it goes
     /// on.
     pub(crate) async fn wait(&self) -> Option<ExitStatus> {

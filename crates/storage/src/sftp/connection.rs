@@ -4,13 +4,15 @@
 //! way, and the open handles, are limited.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::{Either, join3, select};
 use russh_sftp::client::RawSftpSession;
 use russh_sftp::client::error::Error as ClientError;
-use russh_sftp::protocol::{FileAttributes, OpenFlags};
+use russh_sftp::protocol::{FileAttributes, OpenFlags, Version};
 use tokio::runtime::Handle as RuntimeHandle;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -22,6 +24,8 @@ use crate::throttle::Throttle;
 
 /// The maximum time for the start of a session, in seconds. A user may type a passphrase meanwhile.
 const START_S_MAX: u64 = 120;
+/// The maximum time from the end of the command to the answer that is still on its way.
+const LAST_ANSWER_MAX: Duration = Duration::from_secs(1);
 /// The maximum time for the answer to a request, in seconds. It includes the transfer of up to
 /// [`BYTES_MAX`] of other requests, and of short ones, which do not count.
 const ANSWER_S_MAX: u64 = 120;
@@ -116,7 +120,7 @@ impl Connection {
             runtime: RuntimeHandle::current(),
         };
         connection.session.set_timeout(START_S_MAX);
-        let version = connection.ask(connection.session.init()).await?;
+        let version = connection.ask(connection.first_answer()).await?;
         connection.session.set_timeout(ANSWER_S_MAX);
         connection.extensions = Extensions::of(&version.extensions);
         let has_limits = version.extensions.contains_key("limits@openssh.com");
@@ -146,6 +150,19 @@ impl Connection {
             connection.piece_len.store(len, Ordering::Relaxed);
         }
         Ok(connection)
+    }
+
+    /// Waits for the answer to the first request. A session waits in vain for it if the command has ended
+    /// before the request was made.
+    async fn first_answer(&self) -> Result<Version, ClientError> {
+        let ended = async {
+            self.ssh.end().await;
+            tokio::time::sleep(LAST_ANSWER_MAX).await;
+        };
+        match select(pin!(self.session.init()), pin!(ended)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), _)) => Err(ClientError::IO("the command has ended".to_owned())),
+        }
     }
 
     /// Waits for the answer to a request.
