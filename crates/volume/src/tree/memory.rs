@@ -104,13 +104,16 @@ impl MemoryMap {
     /// Adds newer changes. Values that were replaced are dropped.
     pub(crate) fn append(&mut self, newer: &MemoryMap) {
         let older = std::mem::take(self);
-        for map in [&older, newer] {
-            for (key, slot) in map.ordered.iter().chain(&map.hashed) {
-                if std::ptr::eq(map, newer) || newer.get(key).is_none() {
-                    self.set(*key, map.value(*slot));
-                }
-            }
+        let kept = older.changes().filter(|(key, _)| newer.get(key).is_none());
+        for (key, value) in kept.chain(newer.changes()) {
+            self.set(key, value);
         }
+    }
+
+    /// Returns the changes in no order.
+    fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        let slots = self.ordered.iter().chain(&self.hashed);
+        slots.map(|(key, slot)| (*key, self.value(*slot)))
     }
 
     /// Returns the changes in order.
