@@ -240,6 +240,17 @@ impl Core {
         Ok(())
     }
 
+    /// Decodes the payload of a full block that is not in the log yet.
+    ///
+    /// # Errors
+    ///
+    /// Never fails for a payload that this program has encoded.
+    pub(crate) fn decode_added(&self, stored: &Stored, payload: &[u8]) -> Result<Vec<u8>> {
+        let mut block = vec![0; self.shape.block_size];
+        self.decode(stored, &mut payload.to_vec(), &mut block)?;
+        Ok(block)
+    }
+
     /// Decrypts a payload, if the volume is encrypted.
     fn open<'a>(&self, place: Place, payload: &'a mut [u8]) -> Result<&'a [u8]> {
         match &self.cipher {

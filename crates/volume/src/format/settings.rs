@@ -19,11 +19,6 @@ const TAU_BYTES: u64 = 1 << 63;
 const TAU_RAW: u64 = u64::MAX;
 
 impl Settings {
-    /// Returns `true` if writes of whole blocks read stored blocks.
-    pub(crate) fn reads_for_writes(self) -> bool {
-        self.verifies_duplicates || !matches!(self.mode, Mode::Off | Mode::Exact)
-    }
-
     /// Returns the settings as four numbers.
     pub(crate) fn numbers(self) -> [u64; 4] {
         let [code, tau] = mode_numbers(self.mode);

@@ -196,6 +196,13 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Returns bytes of a segment if they are those of added records.
+    pub(crate) fn added_bytes(&self, segment: u64, offset: u64, len: usize) -> Option<&[u8]> {
+        let current = self.current.filter(|current| current.number == segment)?;
+        let start = usize::try_from(offset.checked_sub(current.len)?).ok()?;
+        self.buffer.get(start..)?.get(..len)
+    }
+
     /// Drops the added records.
     pub(crate) fn drop_added(&mut self) {
         self.added.clear();

@@ -8,6 +8,7 @@ mod batch;
 mod catalog;
 mod counters;
 mod keys;
+mod known;
 mod map;
 mod prefetch;
 mod saved;
@@ -23,6 +24,7 @@ use cutpoint_delta::burst::Side;
 
 pub(crate) use self::catalog::Catalog;
 pub use self::counters::Counters;
+pub(crate) use self::known::{Absent, Known};
 pub(crate) use self::map::{LOST, ZERO};
 pub(crate) use self::stored::{Form, Stored};
 pub(crate) use self::totals::Totals;
@@ -88,39 +90,35 @@ impl Tables {
         }
     }
 
-    /// Applies a record of the log. `changes` are those of a change of the catalog.
+    /// Applies a record of the log.
     ///
     /// # Errors
     ///
     /// Fails if the tables cannot be read, or if the record contradicts them. Part of it may have
     /// been applied then.
-    pub(crate) fn apply(
-        &mut self,
-        record: &Record,
-        place: Place,
-        changes: &[Change],
-    ) -> Result<()> {
+    pub(crate) fn apply(&mut self, record: &Record, place: Place, known: &Known<'_>) -> Result<()> {
         let block_size = self.core.shape.block_size;
         self.counters.count(&record.body, block_size);
         match record.body {
             Body::Full { id, fingerprint, is_indexed, keys, features, .. } => {
                 let form = Form::Full { is_indexed, keys, features, dependent_count: 0 };
-                self.insert(record, place, fingerprint, form)?;
-                self.enter_views(&keys, features.as_ref(), record.seq)?;
+                self.insert(record, place, fingerprint, form, known)?;
+                self.enter_views(&keys, features.as_ref(), record.seq, known)?;
                 self.set(id, record.seq)
             }
             Body::Burst { id, fingerprint, reference, side, patch, .. } => {
                 if !self.count_burst(reference, side)? {
                     return self.lose(record.body.written());
                 }
-                self.insert(record, place, fingerprint, Form::Burst { reference, side, patch })?;
+                let form = Form::Burst { reference, side, patch };
+                self.insert(record, place, fingerprint, form, known)?;
                 self.set(id, record.seq)
             }
             Body::Delta { id, fingerprint, bases } => {
                 if !self.count_delta(bases.seqs())? {
                     return self.lose(record.body.written());
                 }
-                self.insert(record, place, fingerprint, Form::Delta { bases })?;
+                self.insert(record, place, fingerprint, Form::Delta { bases }, known)?;
                 self.set(id, record.seq)
             }
             Body::Duplicate { id, target } => match self.stored(target)? {
@@ -138,7 +136,7 @@ impl Tables {
                 Ok(())
             }
             Body::Move { target } => self.move_to(target, record, place),
-            Body::Change { .. } => self.change(changes),
+            Body::Change { .. } => self.change(known.changes),
             Body::Fold { span, into, .. } => self.fold(span, into),
             Body::Rewrite { target, burst } => self.rewrite(target, burst, record, place),
             Body::Summary { .. } => Ok(()),
@@ -170,13 +168,19 @@ impl Tables {
         !self.untrusted.contains(&seq)
     }
 
-    /// Returns the stored block that a block with this fingerprint equals.
+    /// Returns the stored block that a block with this fingerprint equals, and notes if there is no entry
+    /// of the fingerprint.
     ///
     /// # Errors
     ///
     /// Fails if the tables cannot be read.
-    pub(crate) fn find_equal(&self, fingerprint: &Fingerprint) -> Result<Option<Seq>> {
+    pub(crate) fn find_equal(
+        &self,
+        fingerprint: &Fingerprint,
+        absent: &mut Absent,
+    ) -> Result<Option<Seq>> {
         let seq = self.seq_at(&keys::fingerprint(fingerprint))?;
+        absent.fingerprint = seq.is_none();
         let Some(seq) = seq.filter(|seq| self.trusts(*seq)) else { return Ok(None) };
         // The key is the beginning of the fingerprint.
         let stored = self.stored(seq)?;
@@ -261,6 +265,7 @@ impl Tables {
         place: Place,
         fingerprint: Fingerprint,
         form: Form,
+        known: &Known<'_>,
     ) -> Result<()> {
         let is_indexed = !matches!(form, Form::Full { is_indexed: false, .. });
         let stored = Stored {
@@ -276,7 +281,7 @@ impl Tables {
         if is_indexed {
             let key = keys::fingerprint(&fingerprint);
             // One of a block that was found damaged may be there.
-            let is_new = !self.has(&key)?;
+            let is_new = known.absent.fingerprint || !self.has(&key)?;
             adjust(&mut self.totals.fingerprint_count, u64::from(is_new), true);
             self.put_seq(key, record.seq);
         }

@@ -3,7 +3,7 @@
 use cutpoint_delta::burst::Side;
 
 use super::totals::adjust;
-use super::{Tables, keys};
+use super::{Known, Tables, keys};
 use crate::error::Result;
 use crate::format::cursor::{Cursor, put_varint};
 use crate::format::edge::{EdgeKey, Features};
@@ -58,10 +58,12 @@ impl Tables {
         edges: &[Option<EdgeKey>; 2],
         features: Option<&Features>,
         seq: Seq,
+        known: &Known<'_>,
     ) -> Result<()> {
         for (side, key) in Side::ALL.into_iter().zip(edges) {
             let Some(key) = key else { continue };
-            let is_there = self.edge(side, key)?.is_some();
+            let is_absent = known.absent.edges[side as usize];
+            let is_there = !is_absent && self.edge(side, key)?.is_some();
             self.counters.replaced_count[side as usize] += u64::from(is_there);
             adjust(&mut self.totals.edge_counts[side as usize], u64::from(!is_there), true);
             if !is_there || rules::takes_over_entries() {
@@ -71,7 +73,7 @@ impl Tables {
         }
         for (index, feature) in features.into_iter().flatten().enumerate() {
             let key = keys::feature(index, *feature);
-            let is_there = self.has(&key)?;
+            let is_there = !known.absent.features[index] && self.has(&key)?;
             adjust(&mut self.totals.feature_count, u64::from(!is_there), true);
             self.put_seq(key, seq);
         }

@@ -214,12 +214,12 @@ mod tests {
         let disk = Disk::open(&Arc::new(volume), DISK_NAME_DEFAULT).expect("a disk");
         let volume = disk.volume();
         let block = [7; 4096];
-        let mut fingerprint = volume.core.keys.fingerprint(&block);
-        fingerprint[0] ^= 1;
+        let mut prepared = volume.prepare_block(&block);
+        prepared.fingerprint.as_mut().expect("no zeros")[0] ^= 1;
         {
             let mut state = volume.write_state().expect("writable");
             let id = BlockId { layer: disk.view(&state).expect("a disk").layer, block: 3 };
-            volume.write_block(&mut state, id, &block, Some(fingerprint)).expect("written");
+            volume.write_block(&mut state, id, &block, &prepared).expect("written");
         }
         let mut found = [0; 4096];
         disk.read(3 * 4096, &mut found).expect("the checksum is right");

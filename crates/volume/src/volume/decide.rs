@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use cutpoint_delta::burst::Side;
-use cutpoint_delta::{common_edges, super_features};
+use cutpoint_delta::common_edges;
 
-use super::Volume;
+use super::prepare::Marks;
+use super::{State, Volume};
 use crate::codec::delta::Delta;
 use crate::error::Result;
 use crate::format::edge::{BASE_COUNT_MAX, Bases, EdgeKey, Features};
@@ -18,7 +19,7 @@ use crate::keys::Fingerprint;
 use crate::mode::{Burst, Mode};
 use crate::reader::Unreadable;
 use crate::rules;
-use crate::tables::{Form, Stored, Tables};
+use crate::tables::{Absent, Form, Stored, Tables};
 
 /// A written block that is not all zeros.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ pub(super) struct Written<'a> {
     pub(super) id: BlockId,
     pub(super) bytes: &'a [u8],
     pub(super) fingerprint: Fingerprint,
+    /// What was computed ahead.
+    pub(super) marks: Option<Marks>,
 }
 
 /// The record of a written block, and its content if it has one: the block, or the new bytes of a
@@ -33,6 +36,14 @@ pub(super) struct Written<'a> {
 pub(super) struct Decision<'a> {
     pub(super) body: Body,
     pub(super) content: Option<Cow<'a, [u8]>>,
+    pub(super) absent: Absent,
+}
+
+/// What the lookups for a block have met.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lookups {
+    search: Search,
+    absent: Absent,
 }
 
 /// A reference block, and the burst on it.
@@ -50,55 +61,58 @@ impl Volume {
     /// Fails if the tables cannot be read.
     pub(super) fn decide<'a>(
         &self,
-        tables: &Tables,
+        state: &State,
         written: Written<'a>,
     ) -> Result<Option<Decision<'a>>> {
-        let Written { id, bytes, fingerprint } = written;
+        let Written { id, bytes, fingerprint, marks } = written;
+        let tables = &state.tables;
         let settings = tables.catalog.settings;
         let mode = settings.mode;
-        let mut search = Search::default();
+        let mut lookups = Lookups::default();
         if mode.is_deduplicating()
-            && let Some(target) = tables.find_equal(&fingerprint)?
+            && let Some(target) = tables.find_equal(&fingerprint, &mut lookups.absent)?
         {
             if !settings.verifies_duplicates || self.is_stored_as(tables, target, bytes) {
                 let body = Body::Duplicate { id, target };
                 let is_same = tables.lookup(id.layer, id.block)? == target;
-                return Ok((!is_same).then_some(Decision { body, content: None }));
+                let absent = lookups.absent;
+                return Ok((!is_same).then_some(Decision { body, content: None, absent }));
             }
-            search.is_cancelled = true;
+            lookups.search.is_cancelled = true;
         }
         if mode == Mode::Delta {
-            return self.decide_delta(tables, written, search).map(Some);
+            return self.decide_delta(state, written, lookups).map(Some);
         }
         let mut keys = [None; 2];
         if let Some(burst) = mode.burst() {
-            keys = self.edge_keys(burst, bytes);
-            let found = self.find_reference(tables, burst, &keys, bytes, &mut search)?;
+            keys = self.marks_of(marks, mode, bytes).edges;
+            let found = self.find_reference(state, burst, &keys, bytes, &mut lookups)?;
             if let Some(Reference { side, reference, patch }) = found {
+                let Lookups { search, absent } = lookups;
                 let body = Body::Burst { id, fingerprint, reference, side, patch, search };
                 let content = Some(patch.content(bytes).into());
-                return Ok(Some(Decision { body, content }));
+                return Ok(Some(Decision { body, content, absent }));
             }
         }
+        let Lookups { search, absent } = lookups;
         if search.exhausted != [false; 2] && !rules::must_store_exhausted() {
             return Ok(None);
         }
         let is_indexed = mode.is_deduplicating();
         let body = Body::Full { id, fingerprint, is_indexed, keys, features: None, search };
-        Ok(Some(Decision { body, content: Some(bytes.into()) }))
+        Ok(Some(Decision { body, content: Some(bytes.into()), absent }))
     }
 
     /// Decides how a block is stored that equals no other one in mode `delta`.
     fn decide_delta<'a>(
         &self,
-        tables: &Tables,
+        state: &State,
         written: Written<'a>,
-        search: Search,
+        Lookups { search, mut absent }: Lookups,
     ) -> Result<Decision<'a>> {
-        let Written { id, bytes, fingerprint } = written;
-        let features = super_features(bytes);
-        let keys = self.edge_keys(Burst::default(), bytes);
-        let candidates = self.similar(tables, id, &keys, features.as_ref())?;
+        let Written { id, bytes, fingerprint, marks } = written;
+        let Marks { edges: keys, features, .. } = self.marks_of(marks, Mode::Delta, bytes);
+        let candidates = self.similar(state, id, &keys, features.as_ref(), &mut absent)?;
         let (seqs, blocks): (Vec<Seq>, Vec<Arc<[u8]>>) = candidates.into_iter().unzip();
         let mut encoder = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
         let delta = encoder.encode(bytes, &blocks);
@@ -108,11 +122,11 @@ impl Volume {
             let used: Vec<Seq> = used.into_iter().map(|index| seqs[index]).collect();
             if let Some(bases) = Bases::new(&used) {
                 let body = Body::Delta { id, fingerprint, bases };
-                return Ok(Decision { body, content: Some(content.into()) });
+                return Ok(Decision { body, content: Some(content.into()), absent });
             }
         }
         let body = Body::Full { id, fingerprint, is_indexed: true, keys, features, search };
-        Ok(Decision { body, content: Some(bytes.into()) })
+        Ok(Decision { body, content: Some(bytes.into()), absent })
     }
 
     /// Returns `true` if a stored block can be read and equals `bytes`.
@@ -122,14 +136,17 @@ impl Volume {
     }
 
     /// Returns full blocks that probably resemble a written one: the previous content of the block, if a
-    /// snapshot keeps it, and those that have the head, the tail or a feature in common.
+    /// snapshot keeps it, and those that have the head, the tail or a feature in common. Notes which
+    /// entries there are not.
     fn similar(
         &self,
-        tables: &Tables,
+        state: &State,
         id: BlockId,
         keys: &[Option<EdgeKey>; 2],
         features: Option<&Features>,
+        absent: &mut Absent,
     ) -> Result<Vec<(Seq, Arc<[u8]>)>> {
+        let tables = &state.tables;
         let mut seqs = Vec::with_capacity(BASE_COUNT_MAX);
         if let Some(below) = tables.catalog.parent(id.layer)
             && tables.lookup(id.layer, id.block)? == tables.lookup(below, id.block)?
@@ -138,10 +155,14 @@ impl Volume {
         }
         for (side, key) in Side::ALL.into_iter().zip(keys) {
             let Some(key) = key else { continue };
-            seqs.extend(tables.edge(side, key)?.map(|entry| entry.reference));
+            let entry = tables.edge(side, key)?;
+            absent.edges[side as usize] = entry.is_none();
+            seqs.extend(entry.map(|entry| entry.reference));
         }
         for (index, feature) in features.into_iter().flatten().enumerate() {
-            seqs.extend(tables.feature(index, *feature)?);
+            let seq = tables.feature(index, *feature)?;
+            absent.features[index] = seq.is_none();
+            seqs.extend(seq);
         }
         let mut found: Vec<(Seq, Arc<[u8]>)> = Vec::with_capacity(BASE_COUNT_MAX);
         for seq in seqs {
@@ -159,7 +180,7 @@ impl Volume {
                 let Some(stored) = tables.stored(full)?.filter(|_| tables.trusts(full)) else {
                     continue;
                 };
-                if let Ok(block) = self.reference_block(full, &stored) {
+                if let Ok(block) = self.reference_block(state, full, &stored) {
                     found.push((full, block));
                 }
             }
@@ -167,43 +188,42 @@ impl Volume {
         Ok(found)
     }
 
-    /// Reads a full block for a difference.
+    /// Reads a full block for a difference. It may be one that was added to the log and is not in it yet.
     fn reference_block(
         &self,
+        state: &State,
         seq: Seq,
         stored: &Stored,
     ) -> std::result::Result<Arc<[u8]>, Unreadable> {
+        let (place, len) = (stored.place, stored.payload_len as usize);
+        let added = state.log.added_bytes(place.segment, stored.payload_offset(), len);
+        if let Some(payload) = added {
+            // If the append fails, another block gets the number, so that this one is not kept.
+            let block = self.core.decode_added(stored, payload);
+            return block.map(Into::into).map_err(|error| Unreadable { error, reference: None });
+        }
         self.core.blocks.get_or_read(seq, || {
             let mut block = vec![0; self.block_size()];
             self.core.read(stored, &[], &mut block).map(|()| block)
         })
     }
 
-    /// Returns the keys of head and tail of a block.
-    fn edge_keys(&self, burst: Burst, bytes: &[u8]) -> [Option<EdgeKey>; 2] {
-        let options = burst.options();
-        let is_raw = burst.is_raw();
-        Side::ALL.map(|side| {
-            let edge = options.sub_chunk(side, bytes)?;
-            Some(match edge.try_into().ok().filter(|_| is_raw) {
-                Some(raw) => EdgeKey::Raw(raw),
-                None => EdgeKey::Hash(self.core.keys.edge(edge)),
-            })
-        })
-    }
-
     /// Finds a reference block in HeadDT or else in TailDT, and reads it.
     fn find_reference(
         &self,
-        tables: &Tables,
+        state: &State,
         burst: Burst,
         keys: &[Option<EdgeKey>; 2],
         bytes: &[u8],
-        search: &mut Search,
+        Lookups { search, absent }: &mut Lookups,
     ) -> Result<Option<Reference>> {
+        let tables = &state.tables;
         for (side, key) in Side::ALL.into_iter().zip(keys) {
             let Some(key) = key else { continue };
-            let Some(entry) = tables.edge(side, key)? else { continue };
+            let Some(entry) = tables.edge(side, key)? else {
+                absent.edges[side as usize] = true;
+                continue;
+            };
             if entry.burst_count >= u64::from(burst.c_max) {
                 search.exhausted[side as usize] = true;
                 continue;
@@ -212,7 +232,7 @@ impl Volume {
             let full = tables.stored(reference)?.filter(|_| tables.trusts(reference));
             let full = full.filter(|it| matches!(it.form, Form::Full { .. }));
             let Some(full) = full else { continue };
-            let old = match self.reference_block(reference, &full) {
+            let old = match self.reference_block(state, reference, &full) {
                 Ok(old) => old,
                 Err(unreadable) if !rules::does_without_reference() => {
                     return Err(unreadable.error);

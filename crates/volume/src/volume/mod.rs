@@ -11,6 +11,7 @@ mod flush;
 mod open;
 mod partial;
 mod pieces;
+mod prepare;
 mod read;
 mod space;
 mod statistics;
@@ -42,7 +43,7 @@ use crate::format::summary::Summarized;
 use crate::log::{LogWriter, Mark};
 use crate::mode::{Compression, Mode};
 use crate::rules;
-use crate::tables::Tables;
+use crate::tables::{Known, Tables};
 
 /// Virtual disks in a folder, in which equal blocks are stored once and similar ones by their
 /// differences. [`Disk`] reads and writes one of them.
@@ -219,25 +220,27 @@ impl State {
 
     /// Appends a record and applies it.
     fn append(&mut self, core: &Core, body: Body, content: &[u8]) -> Result<()> {
-        self.append_with(core, body, content, &[])
+        self.append_with(core, body, content, &Known::default())
     }
 
     /// Changes the catalog. The record is there twice, so that one flipped bit does no harm.
     fn change(&mut self, core: &Core, changes: &[Change]) -> Result<()> {
         let content = Change::encode_all(changes);
         let hash = core.keys.fingerprint(&content);
+        let known = Known { changes, ..Known::default() };
         for is_copy in copies() {
-            self.append_with(core, Body::Change { hash, is_copy }, &content, changes)?;
+            self.append_with(core, Body::Change { hash, is_copy }, &content, &known)?;
         }
         Ok(())
     }
 
+    /// Appends a record of which more is known, and applies it.
     fn append_with(
         &mut self,
         core: &Core,
         body: Body,
         content: &[u8],
-        changes: &[Change],
+        known: &Known<'_>,
     ) -> Result<()> {
         let compression = match body {
             Body::Change { .. } => Compression::None,
@@ -246,11 +249,11 @@ impl State {
         let (encoding, payload) = self.compressor.encode(compression, content);
         if self.is_batch {
             let (record, place) = self.log.add(core, body, encoding, payload)?;
-            self.tables.apply(&record, place, changes)?;
+            self.tables.apply(&record, place, known)?;
             return if self.log.must_write(core) { self.write_batch(core) } else { Ok(()) };
         }
         let (record, place) = self.log.append(core, body, encoding, payload)?;
-        self.tables.apply(&record, place, changes).inspect_err(|error| {
+        self.tables.apply(&record, place, known).inspect_err(|error| {
             // The record counts, and the tables do not agree with it.
             self.failure = Some(error.to_string());
         })?;
@@ -264,8 +267,8 @@ impl State {
     /// Calls `write`, and appends the records of what it writes together. After an error, the first of
     /// them may count.
     fn batch(&mut self, core: &Core, write: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
-        if self.tables.catalog.settings.reads_for_writes() {
-            // What is read must be in the log.
+        if self.tables.catalog.settings.verifies_duplicates {
+            // The stored blocks that are compared must be in the log.
             return write(self);
         }
         self.is_batch = true;

@@ -23,7 +23,7 @@ use crate::format::superblock::{SUPERBLOCK_SIZE, Superblock};
 use crate::key_slots::{KeySlot, KeySlots, Secret};
 use crate::log::{LogWriter, Mark, Replay, Replayed, Target};
 use crate::rules;
-use crate::tables::{Form, Stored, Tables};
+use crate::tables::{Form, Known, Stored, Tables};
 
 /// The way in which a volume is opened.
 #[derive(Clone, Debug)]
@@ -359,7 +359,7 @@ impl Target for Replaying<'_> {
 
     fn apply(&mut self, record: &Record, place: Place) -> Result<()> {
         let Body::Change { hash, is_copy } = record.body else {
-            return self.tables.apply(record, place, &[]);
+            return self.tables.apply(record, place, &Known::default());
         };
         if is_copy && self.last_change == Some(hash) {
             return Ok(());
@@ -372,7 +372,8 @@ impl Target for Replaying<'_> {
             return if is_copy { Err(damaged(place, problem)) } else { Ok(()) };
         };
         self.last_change = Some(hash);
-        self.tables.apply(record, place, &changes)
+        let known = Known { changes: &changes, ..Known::default() };
+        self.tables.apply(record, place, &known)
     }
 
     fn lose(&mut self, span: Span) -> Result<()> {
@@ -441,7 +442,8 @@ mod tests {
         replay.records().for_each(|record| prepare(&tables, record));
         let before = folder.read_count();
         for record in replay.records() {
-            tables.apply(record, Place { segment: 1, offset: 4096 }, &[]).expect("applied");
+            let place = Place { segment: 1, offset: 4096 };
+            tables.apply(record, place, &Known::default()).expect("applied");
         }
         folder.read_count() - before
     }

@@ -93,8 +93,8 @@ impl Volume {
     pub(super) fn end_partial(&self, state: &mut State, is_full: bool) -> Result<()> {
         let Some(partial) = state.partial.take() else { return Ok(()) };
         let Partial { id, bytes, start } = &partial;
-        let fingerprint = self.fingerprint(bytes);
-        if let Err(error) = self.write_block(state, *id, bytes, fingerprint) {
+        let prepared = self.prepare_block(bytes);
+        if let Err(error) = self.write_block(state, *id, bytes, &prepared) {
             state.partial = Some(partial);
             return Err(error);
         }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::decide::{Decision, Written};
 use super::partial::Partial;
 use super::pieces::{pieces, whole_blocks};
+use super::prepare::PreparedBlock;
 use super::{Disk, State, Volume};
 use crate::error::{Kind, Result};
 use crate::format::record::Body;
 use crate::format::span::{BlockId, LayerId, Span};
-use crate::keys::Fingerprint;
-use crate::zeros::is_zeros;
+use crate::tables::Known;
 
 impl Disk {
     /// Writes `bytes` to the disk from `offset` on. After an error, any number of the blocks may have
@@ -27,7 +27,7 @@ impl Disk {
         self.check_writable()?;
         let volume = self.volume();
         volume.make_room(bytes.len() as u64)?;
-        let fingerprints = volume.fingerprints(offset, bytes);
+        let prepared = volume.prepare_blocks(offset, bytes);
         {
             let mut state = volume.write_state()?;
             let view = self.view(&state)?;
@@ -41,10 +41,10 @@ impl Disk {
                     rest = behind;
                     volume.write_part(&mut state, id, piece.range, part)?;
                 } else if piece.block == whole.start {
-                    let len = fingerprints.len() * self.block_size();
+                    let len = prepared.len() * self.block_size();
                     let (blocks, behind) = rest.split_at(len);
                     rest = behind;
-                    volume.write_blocks(&mut state, id, blocks, &fingerprints)?;
+                    volume.write_blocks(&mut state, id, blocks, &prepared)?;
                 }
             }
         }
@@ -112,27 +112,6 @@ impl Disk {
 }
 
 impl Volume {
-    /// Returns the fingerprints of the whole blocks of a write, `None` for zeros.
-    fn fingerprints(&self, offset: u64, bytes: &[u8]) -> Vec<Option<Fingerprint>> {
-        let mut rest = bytes;
-        let mut blocks: Vec<&[u8]> = Vec::new();
-        for piece in pieces(offset, bytes.len() as u64, self.block_size()) {
-            let (part, behind) = rest.split_at(piece.range.len());
-            rest = behind;
-            blocks.extend((part.len() == self.block_size()).then_some(part));
-        }
-        let is_zero: Vec<bool> = blocks.iter().map(|block| is_zeros(block)).collect();
-        let mut hashed: Vec<&[u8]> = Vec::with_capacity(blocks.len());
-        hashed.extend(blocks.iter().zip(&is_zero).filter(|it| !*it.1).map(|it| *it.0));
-        let mut fingerprints = self.core.keys.fingerprints(&hashed).into_iter();
-        is_zero.into_iter().map(|zero| if zero { None } else { fingerprints.next() }).collect()
-    }
-
-    /// Returns the fingerprint of a block, or `None` for zeros.
-    pub(super) fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
-        (!is_zeros(block)).then(|| self.core.keys.fingerprint(block))
-    }
-
     /// Writes a part of a block.
     fn write_part(
         &self,
@@ -160,17 +139,17 @@ impl Volume {
         state: &mut State,
         first: BlockId,
         bytes: &[u8],
-        fingerprints: &[Option<Fingerprint>],
+        prepared: &[PreparedBlock],
     ) -> Result<()> {
         // A power cut that takes one of the blocks behind the first must not take an older write as well.
         let replaces_partial = state.partial.as_ref().is_some_and(|partial| partial.id == first);
         if !replaces_partial {
             self.end_partial(state, false)?;
         }
-        let blocks = bytes.chunks_exact(self.block_size()).zip(fingerprints);
+        let blocks = bytes.chunks_exact(self.block_size()).zip(prepared);
         state.batch(&self.core, |state| {
-            (first.block..).zip(blocks).try_for_each(|(block, (bytes, fingerprint))| {
-                self.write_block(state, BlockId { block, ..first }, bytes, *fingerprint)
+            (first.block..).zip(blocks).try_for_each(|(block, (bytes, prepared))| {
+                self.write_block(state, BlockId { block, ..first }, bytes, prepared)
             })
         })?;
         if replaces_partial {
@@ -179,21 +158,23 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes a block, whose fingerprint is `None` if it is zeros.
+    /// Writes a block.
     pub(super) fn write_block(
         &self,
         state: &mut State,
         id: BlockId,
         bytes: &[u8],
-        fingerprint: Option<Fingerprint>,
+        &PreparedBlock { fingerprint, marks }: &PreparedBlock,
     ) -> Result<()> {
         let Some(fingerprint) = fingerprint else {
             return self.zero_blocks(state, id.layer, id.block..id.block + 1);
         };
-        let decision = self.decide(&state.tables, Written { id, bytes, fingerprint })?;
+        let decision = self.decide(state, Written { id, bytes, fingerprint, marks })?;
         match decision {
-            Some(Decision { body, content }) => {
-                state.append(&self.core, body, content.as_deref().unwrap_or_default())
+            Some(Decision { body, content, absent }) => {
+                let known = Known { absent, ..Known::default() };
+                let content = content.as_deref().unwrap_or_default();
+                state.append_with(&self.core, body, content, &known)
             }
             None => Ok(()),
         }

@@ -68,8 +68,11 @@ pub(crate) fn refused_requests(mode: &str) -> Result<(), String> {
             Err(error) => return Err(error.to_string()),
         }
         folder.limit(None);
-        volume.write(0, &after).map_err(|error| error.to_string())?;
-        check(&volume, &after)?;
+        // The records of another request get the numbers of the refused ones.
+        for bytes in [&request(60), &after] {
+            volume.write(0, bytes).map_err(|error| error.to_string())?;
+            check(&volume, bytes)?;
+        }
         volume.flush().map_err(|error| error.to_string())?;
         check(&open(&folder.after_power_cut(Survival::Synced)), &after)?;
     }
@@ -78,8 +81,33 @@ pub(crate) fn refused_requests(mode: &str) -> Result<(), String> {
 
 #[test]
 fn refused_request_leaves_nothing_behind() {
-    for mode in ["off", "exact"] {
+    for mode in ["off", "exact", "burst", "delta"] {
         assert_eq!(refused_requests(mode), Ok(()), "{mode}");
+    }
+}
+
+/// A block of a refused request was a reference block, and another block gets its number.
+#[test]
+fn reference_block_of_a_refused_request_is_forgotten() {
+    for mode in ["burst", "delta"] {
+        let folder = create(COUNT, 4096, mode);
+        let volume = open(&folder);
+        // The storage says that it has room.
+        volume.write(2 * BLOCK as u64, &SplitMix64::bytes(1, BLOCK)).expect("written");
+        let refused = SplitMix64::bytes(2, BLOCK);
+        let mut resembling = refused.clone();
+        resembling[BLOCK / 2] ^= 1;
+        folder.limit(Some(100));
+        let refusal = volume.write(0, &[&refused[..], &resembling].concat());
+        folder.limit(None);
+        assert_eq!(refusal.expect_err("no room").kind(), Kind::Full, "{mode}");
+        // It has the head of the refused block, and nothing else of it.
+        let other = [&refused[..BLOCK / 8], &SplitMix64::bytes(3, BLOCK - BLOCK / 8)].concat();
+        volume.write(0, &other).expect("written");
+        volume.write(BLOCK as u64, &resembling).expect("written");
+        volume.flush().expect("flushed");
+        let volume = open(&folder.after_power_cut(Survival::Synced));
+        assert_eq!(check(&volume, &[other, resembling].concat()), Ok(()), "{mode}");
     }
 }
 
@@ -133,7 +161,7 @@ pub(crate) fn remains_of_a_refused_request(mode: &str) -> Result<(), String> {
 
 #[test]
 fn remains_of_a_refused_request_are_void() {
-    for mode in ["off", "exact"] {
+    for mode in ["off", "exact", "burst", "delta"] {
         assert_eq!(remains_of_a_refused_request(mode), Ok(()), "{mode}");
     }
 }
@@ -153,6 +181,9 @@ fn request_is_stored_as_its_blocks_are() {
             check(&together, &bytes).expect("as written");
             assert_eq!(counts(&together), counts(&alone), "{mode}, from {first} on");
         }
+        let counts = counts(&together);
+        let has_references = counts.counters.burst_count + counts.counters.delta_count > 0;
+        assert_eq!(has_references, mode == "burst" || mode == "delta", "{mode}");
     }
 }
 
