@@ -1,9 +1,9 @@
-//! What is known of a record apart from its header when it is applied.
+//! Knowledge about a record apart from its header, for its application.
 
 use crate::format::change::Change;
 use crate::format::edge::FEATURE_COUNT;
 
-/// What is known of a record apart from its header. Nothing need be known of the record of a block.
+/// Knowledge about a record apart from its header. The record of a block can be applied without any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
     /// The changes of a change of the catalog.

@@ -27,7 +27,7 @@ pub(super) struct Written<'a> {
     pub(super) id: BlockId,
     pub(super) bytes: &'a [u8],
     pub(super) fingerprint: Fingerprint,
-    /// What was computed ahead.
+    /// The marks that were computed before the state was locked.
     pub(super) marks: Option<Marks>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Decision<'a> {
     pub(super) absent: Absent,
 }
 
-/// What the lookups for a block have met.
+/// Findings of the lookups for a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lookups {
     search: Search,

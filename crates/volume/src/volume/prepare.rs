@@ -12,7 +12,7 @@ use crate::mode::{Burst, Mode};
 use crate::tables::Absent;
 use crate::zeros::is_zeros;
 
-/// What is known of a block before it is written.
+/// A block of a write, as far as it was examined before the state was locked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreparedBlock {
     /// `None` if the block is zeros.
@@ -21,7 +21,7 @@ pub(super) struct PreparedBlock {
     pub(super) marks: Option<Marks>,
 }
 
-/// What blocks have in common that resemble each other.
+/// Marks that a block has in common with those that resemble it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
     /// The mode for which they were computed.
