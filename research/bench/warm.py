@@ -2,9 +2,8 @@
 
 A host may take back the memory that a guest has freed, in blocks of 2 MiB, and give it again when it is touched. The
 first touch of a page then takes longer than writing it: on one machine 8 GB took 40 s, and 3 GB that had just been
-freed took 5 s. Whoever writes
-to pages that are new, as a log does, pays for that, and whoever overwrites pages that are there does not. Here one page
-of each block is in use, so that no block is free, while all others can be had without the host.
+freed took 5 s. A program that writes to new pages, as a log does, pays for that, and one that overwrites pages does
+not. Here one page of each block is in use, so that no block is free, while all others can be had without the host.
 """
 
 import mmap

@@ -237,7 +237,7 @@ fn duplicate_of_a_block_that_is_being_written_waits_for_it() {
     }
 }
 
-/// Section IV, (c): no burst refers to a block that is not in the log yet.
+/// Section IV, (c): no burst refers to a block of another request that is not in the log yet.
 #[test]
 fn burst_on_a_block_that_is_being_written_is_made_once_that_is_there() {
     for mode in ["burst", "delta"] {
