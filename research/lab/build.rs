@@ -1,4 +1,5 @@
-//! Passes the commit of the build to the lab, which writes it into its rows.
+//! Passes the commit of the build to the lab, which writes it into its rows, and whether the loops of
+//! the program begin at multiples of 64 bytes.
 
 use std::process::Command;
 
@@ -14,6 +15,12 @@ fn main() {
         let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some();
         let mark = if is_changed { " with changes" } else { "" };
         println!("cargo::rustc-env=CUTPOINT_COMMIT={commit}{mark}");
+    }
+    println!("cargo::rustc-check-cfg=cfg(aligned_loops)");
+    println!("cargo::rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if flags.contains("align-loops=64") {
+        println!("cargo::rustc-cfg=aligned_loops");
     }
     println!("cargo::rerun-if-changed=build.rs");
     for name in ["HEAD", "logs/HEAD", "index"] {

@@ -78,8 +78,12 @@ def page_head(title: str, commit: str, command: str, more: dict[str, str] | None
 
 def machine() -> str:
     """Returns the processor, the number of processors, and the system, as the lab writes them."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    pairs = (line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
+    # Keys of the first processor count.
+    found = {key.strip(): value.strip() for key, value in reversed(list(pairs))}
+    processor = found.get("model name", platform.machine())
+    if "cpu family" in found and "model" in found:
+        processor += f" (family {found['cpu family']}, model {found['model']})"
     return f"{processor}, {os.cpu_count()} processors, {platform.system().lower()} {platform.machine()}"
 
 

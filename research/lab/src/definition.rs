@@ -206,6 +206,13 @@ impl Definition {
         &self.text
     }
 
+    /// Returns `true` if the speed of plain code is measured.
+    pub fn measures_plain_code(&self) -> bool {
+        self.measures.iter().any(|part| {
+            part.levels == Levels::All || *part.kind.get_ref() == Kind::Pipeline
+        })
+    }
+
     fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
         if *self.repeats.get_ref() == 0 {
             return Err(at(
