@@ -208,9 +208,9 @@ impl Definition {
 
     /// Returns `true` if the speed of plain code is measured.
     pub fn measures_plain_code(&self) -> bool {
-        self.measures.iter().any(|part| {
-            part.levels == Levels::All || *part.kind.get_ref() == Kind::Pipeline
-        })
+        self.measures
+            .iter()
+            .any(|part| part.levels == Levels::All || *part.kind.get_ref() == Kind::Pipeline)
     }
 
     fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
