@@ -160,10 +160,10 @@ impl Params {
 
 /// The distance in bytes of the prefetch from memory. It mostly reaches into the next chunk, which
 /// the hardware does not predict.
-const FAR_AHEAD: usize = 16 * 1024;
+const FAR_AHEAD: usize = 12 * 1024;
 
 /// The distance in bytes of the prefetch from the second-level cache.
-const NEAR_AHEAD: usize = 1024;
+const NEAR_AHEAD: usize = 4 * 1024;
 
 impl BlockRule for Params {
     /// Returns `None`, because any later position may have a lesser value, up to the maximum size.

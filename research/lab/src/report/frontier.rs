@@ -25,6 +25,8 @@ pub(super) struct Frontier {
     limits: Vec<Limit>,
     /// The algorithms and targets that lack a data set, with the number of those that they have.
     incomplete: Vec<(String, u64, usize)>,
+    /// The data sets of which a fixed size stores less than every algorithm that reads its input.
+    fixed_best: Vec<String>,
     /// The advice, computed from the points and limits.
     sentences: Vec<String>,
 }
@@ -84,6 +86,15 @@ impl Frontier {
             limits: limits(rows),
             ..Frontier::default()
         };
+        let least = |data: &str, is_fixed: bool| {
+            let of_set = cells.iter().filter(|((set, algorithm, _), _)| {
+                *set == data && (*algorithm == FIXED) == is_fixed
+            });
+            of_set.filter_map(|(_, cell)| cell.stored).fold(f64::INFINITY, f64::min)
+        };
+        let is_fixed_best = |data: &&&str| least(data, true) < least(data, false);
+        frontier.fixed_best =
+            sets.iter().filter(is_fixed_best).map(|&data| data.to_owned()).collect();
         let keys: BTreeSet<(&str, u64)> =
             cells.keys().map(|(_, algorithm, target)| (*algorithm, *target)).collect();
         let best = |data: &str, only: Option<u64>| {
@@ -167,13 +178,16 @@ impl Frontier {
         let mut sentences = Vec::new();
         let least = self.timed().min_by(|one, other| one.excess.total_cmp(&other.excess));
         let Some(least) = least else { return sentences };
+        let targets: BTreeSet<u64> = self.points.iter().map(|point| point.target).collect();
+        let sizes: Vec<String> = targets.iter().map(|target| size(*target)).collect();
         sentences.push(format!(
-            "To store as little as possible: {} at {}, {} GB/s.",
+            "By the geometric mean over {}, at equal means of {}, with metadata. To store as little as possible: {} at {}, {} GB/s.",
+            listed(&self.sets),
+            listed(&sizes),
             least.algorithm,
             size(least.target),
             short(least.gb_per_s())
         ));
-        let targets: BTreeSet<u64> = self.points.iter().map(|point| point.target).collect();
         let near: Vec<String> = targets
             .iter()
             .filter_map(|target| {
@@ -194,6 +208,13 @@ impl Frontier {
         }
         sentences.extend(self.fingerprint_advice());
         sentences.extend(self.fixed_advice());
+        sentences.extend(self.frontier_advice());
+        sentences.extend(self.left_out());
+        sentences
+    }
+
+    /// Returns the sentence about the algorithms that no frontier needs.
+    fn frontier_advice(&self) -> Option<String> {
         let lost: BTreeSet<&str> = self
             .timed()
             .map(|point| point.algorithm.as_str())
@@ -206,14 +227,29 @@ impl Frontier {
             .collect();
         let (front, lost): (Vec<&str>, Vec<&str>) =
             (front.into_iter().collect(), lost.into_iter().collect());
-        if !lost.is_empty() {
-            sentences.push(format!(
-                "On the frontier are {}; for {} there is always another rule that stores less and is as fast.",
+        (!lost.is_empty()).then(|| {
+            format!(
+                "On the frontier are {}; for {} there is always another rule that stores less on average over these sets and is as fast, which can differ on a single set.",
                 listed(&front),
                 listed(&lost)
-            ));
-        }
-        sentences
+            )
+        })
+    }
+
+    /// Returns the sentence about the algorithms without a point.
+    fn left_out(&self) -> Option<String> {
+        let left_out: BTreeSet<&str> =
+            self.incomplete.iter().map(|(algorithm, ..)| algorithm.as_str()).collect();
+        let left_out: Vec<&str> = left_out
+            .into_iter()
+            .filter(|name| !self.points.iter().any(|point| point.algorithm == *name))
+            .collect();
+        (!left_out.is_empty()).then(|| {
+            format!(
+                "Left out, because they lack a set at each size, mostly as the mean is out of reach: {}.",
+                listed(&left_out)
+            )
+        })
     }
 
     /// Returns the sentence about the fastest algorithm, the one that stores least, and the time of
@@ -233,13 +269,14 @@ impl Frontier {
             ));
         }
         Some(format!(
-            "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule of all, {} at {}, makes {} GB/s in all and {} {}: \
+            "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule of all, {} at {}, makes {} GB/s in all and {} at {} {}: \
              {} % more speed for {} % more stored bytes; without a fingerprint it is {} times as fast.",
             short(hash),
             fastest.algorithm,
             size(fastest.target),
             short(both(fastest)),
             rival.algorithm,
+            size(rival.target),
             short(both(rival)),
             short(100.0 * (both(fastest) / both(rival) - 1.0)),
             short(100.0 * ((100.0 + fastest.excess) / (100.0 + rival.excess) - 1.0)),
@@ -252,9 +289,14 @@ impl Frontier {
         let fixed = self.points.iter().filter(|point| point.algorithm == FIXED);
         let least = fixed.min_by(|one, other| one.excess.total_cmp(&other.excess))?;
         Some(format!(
-            "A fixed size costs no time and stores {} % more at best ({}), so it is for data that never moves.",
+            "A fixed size costs no time and stores {} % more at best ({}){}.",
             short(least.excess),
-            size(least.target)
+            size(least.target),
+            if self.fixed_best.is_empty() {
+                ", and on no set least".to_owned()
+            } else {
+                format!(", but least of all on {}", listed(&self.fixed_best))
+            }
         ))
     }
 }
@@ -484,13 +526,15 @@ mod tests {
         assert_eq!(
             sentences,
             [
-                "To store as little as possible: Gear at 4 KiB, 4.00 GB/s.",
+                "By the geometric mean over A and B, at equal means of 4 KiB and 8 KiB, with metadata. To store as little as \
+                 possible: Gear at 4 KiB, 4.00 GB/s.",
                 "To be fast without a loss, which is the fastest of those that store at most 1 % more than the least of their \
                  size: at 4 KiB Gear (4.00 GB/s) and at 8 KiB Gear (5.00 GB/s).",
                 "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule of all, SeqCDC at 8 KiB, makes 4.00 GB/s in all \
-                 and Gear 2.50: 60.0 % more speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
-                "A fixed size costs no time and stores 80.0 % more at best (4 KiB), so it is for data that never moves.",
-                "On the frontier are Gear and SeqCDC; for Rabin there is always another rule that stores less and is as fast.",
+                 and Gear at 8 KiB 2.50: 60.0 % more speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
+                "A fixed size costs no time and stores 80.0 % more at best (4 KiB), and on no set least.",
+                "On the frontier are Gear and SeqCDC; for Rabin there is always another rule that stores less on average over \
+                 these sets and is as fast, which can differ on a single set.",
             ]
         );
         let mut faster = rows();
@@ -499,6 +543,12 @@ mod tests {
         assert!(sentences[1].ends_with("and at 8 KiB FastCDC (30.0 GB/s)."), "{sentences:?}");
         assert!(sentences[2].contains("FastCDC at 8 KiB makes 4.29 GB/s in all, and no rule"));
         assert!(sentences[4].starts_with("On the frontier are FastCDC, Gear and SeqCDC;"));
+        let mut in_place = rows();
+        in_place.extend(rows_of("Fixed", 8192, 900.0, &[("A", 180.0), ("B", 90.0)]));
+        in_place.extend(rows_of("CRC", 8192, 1.0, &[("A", 100.0)]));
+        let sentences = Frontier::of(&in_place).sentences;
+        assert!(sentences[3].ends_with("but least of all on B."), "{sentences:?}");
+        assert!(sentences[5].starts_with("Left out") && sentences[5].ends_with(": CRC."));
     }
 
     #[test]
@@ -511,7 +561,7 @@ mod tests {
         let sentences = Frontier::of(&rows).sentences;
         assert!(sentences[1].ends_with("at 4 KiB AE (8.00 GB/s)."), "{sentences:?}");
         assert!(
-            sentences[2].contains("SeqCDC at 4 KiB, makes 4.00 GB/s in all and AE 3.08"),
+            sentences[2].contains("SeqCDC at 4 KiB, makes 4.00 GB/s in all and AE at 4 KiB 3.08"),
             "{sentences:?}"
         );
     }
