@@ -47,7 +47,7 @@ pub(crate) use rabin::RabinColumns;
 
 pub(crate) use crate::chunker::Batch;
 use crate::chunker::cut_one_by_one;
-use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask};
+use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask, Matrix, PairTable};
 use crate::{Chunker, Level};
 
 /// The number of bytes that are wanted at once: several stretches, which lowers the relative cost
@@ -330,15 +330,9 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
     }
 }
 
-/// Returns the table of byte `k` of every entry, for each `k`.
-fn planes<const N: usize>(table: &[u64; 256]) -> [ByteTable; N] {
-    let mut planes = [ByteTable([[0; BLOCK_SIZE]; 4]); N];
-    for (value, entry) in table.iter().enumerate() {
-        for (plane, byte) in planes.iter_mut().zip(entry.to_le_bytes()) {
-            plane.0[value / BLOCK_SIZE][value % BLOCK_SIZE] = byte;
-        }
-    }
-    planes
+/// Returns the table of bits `16 * k` to `16 * k + 15` of every entry, for each `k`.
+fn pairs<const N: usize>(table: &[u64; 256]) -> [PairTable; N] {
+    core::array::from_fn(|k| PairTable::new(|value| table[usize::from(value)] >> (16 * k)))
 }
 
 /// Converts a table of bytes to the form for vectors.
@@ -351,7 +345,7 @@ pub(crate) fn byte_table(table: &[u8; 256]) -> ByteTable {
 
 /// Returns, for each byte `k` of the result of the linear `map`, the matrix that computes it from a
 /// byte.
-fn matrices<const N: usize>(map: impl Fn(u8) -> u64) -> [u64; N] {
+fn matrices<const N: usize>(map: impl Fn(u8) -> u64) -> [Matrix; N] {
     let mut matrices = [[0; 8]; N];
     for bit in 0..8 {
         for (matrix, image) in matrices.iter_mut().zip(map(1 << bit).to_le_bytes()) {
@@ -360,5 +354,5 @@ fn matrices<const N: usize>(map: impl Fn(u8) -> u64) -> [u64; N] {
             }
         }
     }
-    matrices.map(u64::from_le_bytes)
+    matrices.map(|rows| Matrix::new(u64::from_le_bytes(rows)))
 }

@@ -3,7 +3,7 @@
 
 use super::candidate_bits::ColumnHash;
 use super::matrices;
-use crate::kernel::Columns;
+use crate::kernel::{Columns, Matrix};
 use crate::rolling::{Rolling, Step};
 
 const BYTES: usize = 7;
@@ -15,11 +15,11 @@ const BYTES: usize = 7;
 pub(crate) struct RabinColumns {
     window: usize,
     /// The remainder that the highest byte leaves.
-    reduce: [u64; BYTES],
+    reduce: [Matrix; BYTES],
     /// The correction for a byte that leaves.
-    leave: [u64; BYTES],
+    leave: [Matrix; BYTES],
     /// The contribution of a byte that enters, which is all in the two lowest bytes.
-    enter: [u64; 2],
+    enter: [Matrix; 2],
     /// The bits that are zeros in a match.
     tested: [u8; BYTES],
 }
@@ -57,8 +57,8 @@ impl RabinColumns {
         state: [C::Vector; BYTES],
         new: C::Vector,
     ) -> [C::Vector; BYTES] {
-        let reduced = each!(K of 7 => c.multiply(state[BYTES - 1], self.reduce[K]));
-        let entered = [c.multiply(new, self.enter[0]), c.multiply(new, self.enter[1])];
+        let reduced = each!(K of 7 => c.multiply(state[BYTES - 1], &self.reduce[K]));
+        let entered = [c.multiply(new, &self.enter[0]), c.multiply(new, &self.enter[1])];
         [
             c.xor(reduced[0], entered[0]),
             c.xor3(state[0], reduced[1], entered[1]),
@@ -115,7 +115,7 @@ impl ColumnHash for RabinColumns {
         old: C::Vector,
     ) -> [C::Vector; BYTES] {
         let state = self.push(c, state, new);
-        each!(K of 7 => c.xor(state[K], c.multiply(old, self.leave[K])))
+        each!(K of 7 => c.xor(state[K], c.multiply(old, &self.leave[K])))
     }
 
     #[inline(always)]

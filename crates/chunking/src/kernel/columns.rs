@@ -11,6 +11,58 @@ pub(crate) const ROW_COUNT: usize = 64;
 #[repr(align(64))]
 pub(crate) struct ByteTable(pub(crate) [Block; 4]);
 
+/// A table of a number of 16 bits for each byte value, as bytes and as numbers.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct PairTable {
+    /// The lower and the higher byte of each number.
+    pub(crate) bytes: [ByteTable; 2],
+    /// The numbers, 32 in a block, each with its lower byte first.
+    pub(crate) numbers: [Block; 8],
+}
+
+impl PairTable {
+    /// Creates the table whose entries are the lowest 16 bits of `number` of each byte value.
+    pub(crate) fn new(number: impl Fn(u8) -> u64) -> PairTable {
+        let mut bytes = [ByteTable([[0; BLOCK_SIZE]; 4]); 2];
+        let mut numbers = [[0; BLOCK_SIZE]; 8];
+        for value in 0..=u8::MAX {
+            let at = usize::from(value);
+            let [low, high, ..] = number(value).to_le_bytes();
+            bytes[0].0[at / BLOCK_SIZE][at % BLOCK_SIZE] = low;
+            bytes[1].0[at / BLOCK_SIZE][at % BLOCK_SIZE] = high;
+            numbers[at / 32][2 * (at % 32)..][..2].copy_from_slice(&[low, high]);
+        }
+        PairTable { bytes, numbers }
+    }
+}
+
+/// A matrix of 8 by 8 bits. Bit `i` of its product with a byte is the parity of the byte masked by
+/// byte `7 - i` of the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix {
+    pub(crate) rows: u64,
+    /// The products with the values of the lower half of a byte.
+    pub(crate) low: [u8; 16],
+    /// The products with the values of the upper half of a byte.
+    pub(crate) high: [u8; 16],
+}
+
+impl Matrix {
+    pub(crate) fn new(rows: u64) -> Matrix {
+        let product = |byte: u8| {
+            let parity = |row: u8| (row & byte).count_ones() & 1 == 1;
+            rows.to_le_bytes().into_iter().fold(0, |bits, row| bits << 1 | u8::from(parity(row)))
+        };
+        let mut matrix = Matrix { rows, low: [0; 16], high: [0; 16] };
+        for value in 0..16 {
+            matrix.low[usize::from(value)] = product(value);
+            matrix.high[usize::from(value)] = product(value << 4);
+        }
+        matrix
+    }
+}
+
 /// The operations that an instruction set supplies to the rolling hashes. As with
 /// [`Kernel`](super::Kernel), a value is a proof that this CPU has the instruction set, and the
 /// methods are `#[inline(always)]`.
@@ -55,9 +107,33 @@ pub(crate) trait Columns: Copy {
     /// Returns, for each byte, the entry of `table` at its index.
     fn look_up(self, table: &ByteTable, bytes: Self::Vector) -> Self::Vector;
 
-    /// Multiplies each byte, taken as 8 bits, by a matrix of 8 rows. Bit `i` of a result is the
-    /// parity of the byte masked by byte `7 - i` of `matrix`.
-    fn multiply(self, bytes: Self::Vector, matrix: u64) -> Self::Vector;
+    /// Returns, for each byte, the entry of `table` at its index. The numbers of 16 bits are in the
+    /// order in which [`weave_bytes`](Columns::weave_bytes) leaves them.
+    #[inline(always)]
+    fn look_up_16(self, table: &PairTable, bytes: Self::Vector) -> [Self::Vector; 2] {
+        let [low, high] = &table.bytes;
+        self.weave_bytes(self.look_up(low, bytes), self.look_up(high, bytes))
+    }
+
+    /// Returns the exclusive or of the entries of `entering` for the bytes of `new` and those of
+    /// `leaving` for the bytes of `old`, as [`look_up_16`](Columns::look_up_16) does.
+    #[inline(always)]
+    fn exchange_16(
+        self,
+        entering: &PairTable,
+        new: Self::Vector,
+        leaving: &PairTable,
+        old: Self::Vector,
+    ) -> [Self::Vector; 2] {
+        let ([low, high], [old_low, old_high]) = (&entering.bytes, &leaving.bytes);
+        self.weave_bytes(
+            self.xor(self.look_up(low, new), self.look_up(old_low, old)),
+            self.xor(self.look_up(high, new), self.look_up(old_high, old)),
+        )
+    }
+
+    /// Multiplies each byte, taken as 8 bits, by a matrix.
+    fn multiply(self, bytes: Self::Vector, matrix: &Matrix) -> Self::Vector;
 
     /// Returns the number of ones in each byte.
     fn count_ones(self, bytes: Self::Vector) -> Self::Vector;

@@ -5,7 +5,7 @@
 
 use super::{
     BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LANE_COUNT, LongNumberBlock,
-    Mapping, NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
+    Mapping, Matrix, NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
 };
 
 /// The emulated kernel, which every CPU has and which is slow.
@@ -172,8 +172,8 @@ impl Columns for Emulated {
         bytes.map(|byte| table.0[usize::from(byte >> 6)][usize::from(byte & 63)])
     }
 
-    fn multiply(self, bytes: Block, matrix: u64) -> Block {
-        let rows = matrix.to_le_bytes();
+    fn multiply(self, bytes: Block, matrix: &Matrix) -> Block {
+        let rows = matrix.rows.to_le_bytes();
         bytes.map(|byte| {
             (0..8)
                 .fold(0, |product, i| product | ((byte & rows[7 - i]).count_ones() as u8 & 1) << i)

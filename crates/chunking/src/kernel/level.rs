@@ -120,7 +120,7 @@ impl Level {
         match self.0 {
             Any::Emulated(_) => self,
             #[cfg(target_arch = "x86_64")]
-            Any::Avx512Vbmi(..) => self,
+            Any::Avx2(_) | Any::Avx512(_) | Any::Avx512Vbmi(..) => self,
             _ => Level::SCALAR,
         }
     }
@@ -147,6 +147,10 @@ impl Level {
     pub(crate) fn dispatch_columns<T: ColumnsTask>(self, task: T) -> Option<T::Output> {
         match self.0 {
             Any::Emulated(columns) => Some(task.run(columns)),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx2(columns) => Some(task.run(columns)),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512(columns) => Some(task.run(columns)),
             #[cfg(target_arch = "x86_64")]
             Any::Avx512Vbmi(columns, _) => Some(task.run(columns)),
             _ => None,

@@ -285,10 +285,19 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look_up(low: __m256i, high: __m256i, bytes: __m256i) -> __m256i {
+    let [lower, upper] = of_halves(low, high, bytes);
+    _mm256_and_si256(lower, upper)
+}
+
+/// Returns, for each byte, the entry of its lower half in `low`, and that of its upper half in
+/// `high`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn of_halves(low: __m256i, high: __m256i, bytes: __m256i) -> [__m256i; 2] {
     let half = _mm256_set1_epi8(15);
     let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
     let lower = _mm256_and_si256(bytes, half);
-    _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper))
+    [_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper)]
 }
 
 /// Returns the bytes of `a` that are not less than those of `b`. AVX2 compares only signed bytes
@@ -302,7 +311,7 @@ fn at_least(a: __m256i, b: __m256i) -> __m256i {
 /// Returns the top bits of 64 bytes as a mask.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn join(low: __m256i, high: __m256i) -> u64 {
+pub(super) fn join(low: __m256i, high: __m256i) -> u64 {
     let mask = |half| u64::from(_mm256_movemask_epi8(half).cast_unsigned());
     mask(low) | mask(high) << 32
 }
@@ -322,7 +331,7 @@ fn load(block: &Block) -> [__m256i; 2] {
 /// table.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_table(table: &[u8; 16]) -> __m256i {
+pub(super) fn load_table(table: &[u8; 16]) -> __m256i {
     // SAFETY: `table` is 16 readable bytes, and `loadu` requires no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }
