@@ -2,7 +2,7 @@
 //! candidates, and the second walks the candidates for those that may end a chunk.
 //!
 //! The idea is that of SS-CDC (Ni, Lin and Jiang, SYSTOR 2019), which finds them by gathers. Here a
-//! stretch of bytes is divided into 64 rows, which are hashed at once: a vector holds the same
+//! stretch of bytes is divided into 32 or 64 rows, which are hashed at once: a vector holds the same
 //! column of all rows, and tables and matrices of bits take the place of memory (`Columns`). A
 //! stretch fits the second-level cache, so that the second stage, which looks at few bytes again,
 //! finds them there.
@@ -39,7 +39,7 @@ use alloc::vec::Vec;
 
 pub(crate) use buzhash::BuzhashColumns;
 pub(crate) use candidate_bits::WINDOW_MAX;
-use candidate_bits::{CandidateBits, ColumnHash, ROW_TILES_MAX, TILE_SIZE};
+use candidate_bits::{CandidateBits, ColumnHash, ROW_TILES_MAX, TILE_SIZE_MAX};
 pub(crate) use crc::CrcColumns;
 pub(crate) use gear::GearColumns;
 pub(crate) use pci::CountColumns;
@@ -52,7 +52,7 @@ use crate::{Chunker, Level};
 
 /// The number of bytes that are wanted at once: several stretches, which lowers the relative cost
 /// of their ends.
-const BATCH_SIZE: usize = 4 * ROW_TILES_MAX * TILE_SIZE;
+const BATCH_SIZE: usize = 4 * ROW_TILES_MAX * TILE_SIZE_MAX;
 
 /// The parts of a rule that the second stage needs.
 pub(crate) trait Selection: Chunker {
@@ -272,19 +272,19 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
         let mut hashed = None;
         // The last byte is left to the rule, because some rules wait for the byte behind it.
         let last = data.len().saturating_sub(1);
-        if block + TILE_SIZE > last {
+        if block + C::TILE_SIZE > last {
             return (chunk, place);
         }
         let mut candidates = CandidateBits::new(columns, window);
         loop {
-            let tiles = last.saturating_sub(block) / TILE_SIZE;
+            let tiles = last.saturating_sub(block) / C::TILE_SIZE;
             if tiles == 0 {
                 return (chunk, place);
             }
             // An odd number, like the maximum.
             let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
             candidates.make(columns, hash, rule.permutation(), data, block, row_tiles);
-            let block_end = block + row_tiles * TILE_SIZE;
+            let block_end = block + row_tiles * C::TILE_SIZE;
             loop {
                 // Positions without valid candidates are left to the rule itself, in pairs, because
                 // some rules look at pairs.

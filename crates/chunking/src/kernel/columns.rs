@@ -1,9 +1,9 @@
-//! Vectors with one byte of each of 64 rows, for computing hashes at 64 positions at once.
+//! Vectors with one byte of each of up to 64 rows, for computing hashes at as many positions at once.
 
 use super::{BLOCK_SIZE, Block};
 
-/// The number of rows.
-pub(crate) const ROW_COUNT: usize = 64;
+/// The maximum number of rows.
+pub(crate) const ROW_COUNT_MAX: usize = 64;
 
 /// A table of a byte for each byte value. Its alignment keeps loads from crossing cache lines,
 /// which would double them.
@@ -67,11 +67,18 @@ impl Matrix {
 /// [`Kernel`](super::Kernel), a value is a proof that this CPU has the instruction set, and the
 /// methods are `#[inline(always)]`.
 ///
-/// A vector holds one byte of each of 64 rows; byte `r` belongs to row `r`. Wider numbers take as
+/// A vector holds one byte of each row; byte `r` belongs to row `r`. Wider numbers take as
 /// many vectors as they have bytes, in the order in which [`weave`](Columns::weave_bytes) leaves
 /// them; [`rows_of`](Columns::rows_of) brings a mask of them back to the order of the rows.
 pub(crate) trait Columns: Copy {
-    /// A vector of 64 bytes, or of 32 numbers of 16 bits, 16 of 32, or 8 of 64.
+    /// The number of rows, 32 or 64.
+    const ROWS: usize;
+
+    /// The number of positions in 64 columns of every row.
+    const TILE_SIZE: usize = Self::ROWS * BLOCK_SIZE;
+
+    /// A vector of a byte for each row. It may also hold half as many numbers of 16 bits, a quarter
+    /// as many of 32, or an eighth as many of 64.
     type Vector: Copy;
 
     /// Does `work` in a separate function, compiled for the instruction set.
@@ -92,7 +99,7 @@ pub(crate) trait Columns: Copy {
     /// `data`.
     fn prefetch(self, data: &[u8], offset: usize);
 
-    /// Returns a vector of 64 times `value`.
+    /// Returns a vector of bytes that are all `value`.
     fn splat(self, value: u8) -> Self::Vector;
 
     fn and(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;

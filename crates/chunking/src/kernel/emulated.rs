@@ -5,7 +5,7 @@
 
 use super::{
     BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LANE_COUNT, LongNumberBlock,
-    Mapping, Matrix, NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
+    Mapping, Matrix, NumberBlock, ROW_COUNT_MAX, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
 };
 
 /// The emulated kernel, which every CPU has and which is slow.
@@ -125,6 +125,8 @@ fn weave<const N: usize>(a: Block, b: Block) -> [Block; 2] {
 }
 
 impl Columns for Emulated {
+    const ROWS: usize = ROW_COUNT_MAX;
+
     type Vector = Block;
 
     fn enter<W: ColumnsWork<Emulated>>(self, work: W) -> W::Output {
@@ -139,7 +141,7 @@ impl Columns for Emulated {
         columns: &mut [Block; BLOCK_SIZE],
         _: &mut [Block; BLOCK_SIZE],
     ) {
-        for (row, bytes) in data[first..].chunks(stride).take(ROW_COUNT).enumerate() {
+        for (row, bytes) in data[first..].chunks(stride).take(Self::ROWS).enumerate() {
             for (column, &byte) in columns.iter_mut().zip(&bytes[..BLOCK_SIZE]) {
                 column[row] = byte;
             }

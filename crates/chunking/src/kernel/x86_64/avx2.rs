@@ -311,7 +311,7 @@ fn at_least(a: __m256i, b: __m256i) -> __m256i {
 /// Returns the top bits of 64 bytes as a mask.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn join(low: __m256i, high: __m256i) -> u64 {
+fn join(low: __m256i, high: __m256i) -> u64 {
     let mask = |half| u64::from(_mm256_movemask_epi8(half).cast_unsigned());
     mask(low) | mask(high) << 32
 }

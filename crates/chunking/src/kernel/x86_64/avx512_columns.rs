@@ -20,7 +20,7 @@ use super::{HALF_ONES, columns, spread_bmi2 as spread};
 use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Matrix, PairTable};
 
 columns! {
-    Avx512, __m512i, "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt";
+    Avx512, __m512i, 64, "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt";
     look_up_16(table: &PairTable, bytes: __m512i) -> [__m512i; 2];
     exchange_16(entering: &PairTable, new: __m512i, leaving: &PairTable, old: __m512i) -> [__m512i; 2];
 }

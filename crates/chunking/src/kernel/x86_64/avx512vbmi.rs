@@ -42,7 +42,7 @@ impl Avx512Vbmi {
 }
 
 columns! {
-    Avx512Vbmi, __m512i,
+    Avx512Vbmi, __m512i, 64,
     "avx512f,avx512bw,avx512dq,avx512vbmi,avx512bitalg,gfni,avx2,bmi1,bmi2,lzcnt,popcnt";
 }
 

@@ -15,7 +15,7 @@ use core::arch::x86_64::{
 };
 
 use super::avx512::{load, load_table};
-use crate::kernel::{BLOCK_SIZE, Block, ROW_COUNT};
+use crate::kernel::{BLOCK_SIZE, Block, ROW_COUNT_MAX};
 
 /// Defines the functions of this file that consist of one vector intrinsic.
 macro_rules! intrinsics {
@@ -209,7 +209,7 @@ pub(super) fn transpose(
     scratch: &mut [__m512i; BLOCK_SIZE],
 ) {
     let mut starts = data[first..].chunks(stride);
-    for group in 0..ROW_COUNT / 16 {
+    for group in 0..ROW_COUNT_MAX / 16 {
         let mut rows = [splat(0); 16];
         for (row, bytes) in rows.iter_mut().zip(&mut starts) {
             if let Some(bytes) = bytes.first_chunk() {
