@@ -253,8 +253,10 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
         for (range, old) in [(0..switch, old[0]), (switch..BLOCK_SIZE, old[1])] {
             for column in range.clone() {
                 // The rows are too many for the hardware to predict.
-                columns.prefetch(data, ahead);
-                ahead += stride;
+                if column % (BLOCK_SIZE / C::ROWS) == 0 {
+                    columns.prefetch(data, ahead);
+                    ahead += stride;
+                }
                 state = if H::LEAVES {
                     hash.roll(columns, state, new[column], old[column - range.start])
                 } else {

@@ -83,7 +83,10 @@ impl ColumnHash for CrcColumns {
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
         let tested = each!(K of 4 => c.and(state[K], c.splat(self.tested[K])));
-        let rest = c.or(c.or(tested[0], tested[1]), c.or(tested[2], tested[3]));
+        let mut rest = c.or(tested[0], tested[1]);
+        if self.tested[2] != 0 {
+            rest = c.or(rest, c.or(tested[2], tested[3]));
+        }
         c.zero_bytes(rest)
     }
 }
