@@ -10,6 +10,10 @@ pub(crate) trait ColumnHash {
     /// Set if bytes leave the hash by [`ColumnHash::roll`]; otherwise they are shifted out of it.
     const LEAVES: bool;
 
+    /// Set if the hash looks up bytes in tables of 256 entries, which takes longer by
+    /// [`ColumnsKind::HalfBytes`](crate::kernel::ColumnsKind::HalfBytes) than by a plain loop.
+    const LOOKS_UP: bool = false;
+
     /// The hashes of the rows.
     type State<C: Columns>: Copy;
 
@@ -252,11 +256,10 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
         let mut hit_columns = 0;
         for (range, old) in [(0..switch, old[0]), (switch..BLOCK_SIZE, old[1])] {
             for column in range.clone() {
-                // The rows are too many for the hardware to predict.
-                if column % (BLOCK_SIZE / C::ROWS) == 0 {
-                    columns.prefetch(data, ahead);
-                    ahead += stride;
-                }
+                // The rows are too many for the hardware to predict. With fewer rows than columns,
+                // the first rows of the next stretch are prefetched as well.
+                columns.prefetch(data, ahead);
+                ahead += stride;
                 state = if H::LEAVES {
                     hash.roll(columns, state, new[column], old[column - range.start])
                 } else {

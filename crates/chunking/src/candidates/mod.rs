@@ -47,6 +47,7 @@ pub(crate) use rabin::RabinColumns;
 
 pub(crate) use crate::chunker::Batch;
 use crate::chunker::cut_one_by_one;
+pub(crate) use crate::kernel::ColumnsKind;
 use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask, Matrix, PairTable};
 use crate::{Chunker, Level};
 
@@ -134,16 +135,27 @@ pub(crate) struct Stages<M> {
 /// bytes of each chunk. Finding them takes a `gain`-th of the time for each byte, but for all
 /// bytes.
 pub(crate) fn is_candidate_search_faster(min: usize, mean: f64, gain: f64) -> bool {
-    let searched = (mean - min as f64) / mean;
     // A mean that is not finite is far beyond the minimum size.
-    searched.is_nan() || gain * searched > 1.0
+    let searched = if mean.is_finite() { (mean - min as f64) / mean } else { 1.0 };
+    gain * searched > 1.0
+}
+
+/// Returns the gain, for [`is_candidate_search_faster`], of a hash that is linear over bits. The
+/// gains measured on Zen 5 were 9 to 13, 20 and 30. CPUs of Intel shuffle the bytes of only one
+/// vector per cycle.
+pub(crate) fn linear_gain(kind: ColumnsKind) -> f64 {
+    match kind {
+        ColumnsKind::HalfBytes => 6.0,
+        ColumnsKind::Pairs => 12.0,
+        ColumnsKind::Bytes => 20.0,
+    }
 }
 
 impl<M: CandidateHash> Stages<M> {
-    /// Creates the first stage on `level`, with the hash that `hash` returns, if any.
-    pub(crate) fn at(level: Level, hash: impl FnOnce() -> Option<M>) -> Stages<M> {
-        let level = level.of_columns();
-        let hash = if level == Level::SCALAR { None } else { hash() };
+    /// Creates the first stage on `level`, with the hash that `hash` returns, if any, for the kind
+    /// of the level's columns.
+    pub(crate) fn at(level: Level, hash: impl FnOnce(ColumnsKind) -> Option<M>) -> Stages<M> {
+        let hash = level.columns_kind().and_then(hash);
         Stages { level: if hash.is_some() { level } else { Level::SCALAR }, hash }
     }
 
@@ -265,6 +277,10 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
         let Select { rule, hash, data, start: mut chunk, ends } = self;
         let (first, told_from, step) = (rule.first(), rule.told_from(), rule.step());
         let max = rule.chunk_size_max();
+        if H::LOOKS_UP && matches!(C::KIND, ColumnsKind::HalfBytes) {
+            // No rule asks for this, and the compiler can leave the rest out.
+            return (chunk, chunk + first);
+        }
         let window = hash.window();
         // The start of the next stretch, and the next position of the chunk to look at.
         let mut block = (chunk + told_from).max(window.next_multiple_of(BLOCK_SIZE));

@@ -40,27 +40,37 @@ impl PairTable {
 /// A matrix of 8 by 8 bits. Bit `i` of its product with a byte is the parity of the byte masked by
 /// byte `7 - i` of the rows.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Matrix {
+    /// The products with the values of the lower half of a byte. They repeat, because a vector
+    /// looks up each 16 bytes in 16 entries of its own, and a load that repeats them takes longer.
+    pub(crate) low: Block,
+    /// The products with the values of the upper half of a byte, likewise.
+    pub(crate) high: Block,
     pub(crate) rows: u64,
-    /// The products with the values of the lower half of a byte.
-    pub(crate) low: [u8; 16],
-    /// The products with the values of the upper half of a byte.
-    pub(crate) high: [u8; 16],
 }
 
 impl Matrix {
     pub(crate) fn new(rows: u64) -> Matrix {
-        let product = |byte: u8| {
-            let parity = |row: u8| (row & byte).count_ones() & 1 == 1;
+        let product = |byte: usize| {
+            let parity = |row: u8| (usize::from(row) & byte).count_ones() & 1 == 1;
             rows.to_le_bytes().into_iter().fold(0, |bits, row| bits << 1 | u8::from(parity(row)))
         };
-        let mut matrix = Matrix { rows, low: [0; 16], high: [0; 16] };
-        for value in 0..16 {
-            matrix.low[usize::from(value)] = product(value);
-            matrix.high[usize::from(value)] = product(value << 4);
-        }
-        matrix
+        let low = core::array::from_fn(|k| product(k % 16));
+        let high = core::array::from_fn(|k| product((k % 16) << 4));
+        Matrix { low, high, rows }
     }
+}
+
+/// The kinds of columns, by the tables that one instruction looks up in, which decides what pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnsKind {
+    /// Tables of a byte for each half of a byte.
+    HalfBytes,
+    /// Tables of a pair of bytes for each of 64 values.
+    Pairs,
+    /// Tables of a byte for each of 128 values, and matrices of bits.
+    Bytes,
 }
 
 /// The operations that an instruction set supplies to the rolling hashes. As with
@@ -71,6 +81,8 @@ impl Matrix {
 /// many vectors as they have bytes, in the order in which [`weave`](Columns::weave_bytes) leaves
 /// them; [`rows_of`](Columns::rows_of) brings a mask of them back to the order of the rows.
 pub(crate) trait Columns: Copy {
+    const KIND: ColumnsKind;
+
     /// The number of rows, 32 or 64.
     const ROWS: usize;
 

@@ -4,8 +4,9 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
 use super::{
-    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LANE_COUNT, LongNumberBlock,
-    Mapping, Matrix, NumberBlock, ROW_COUNT_MAX, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsKind, ColumnsWork, Kernel, LANE_COUNT,
+    LongNumberBlock, Mapping, Matrix, NumberBlock, ROW_COUNT_MAX, Scalar, Tables, VALUE_SIZE_MAX,
+    ValueBlock,
 };
 
 /// The emulated kernel, which every CPU has and which is slow.
@@ -125,6 +126,8 @@ fn weave<const N: usize>(a: Block, b: Block) -> [Block; 2] {
 }
 
 impl Columns for Emulated {
+    const KIND: ColumnsKind = ColumnsKind::Bytes;
+
     const ROWS: usize = ROW_COUNT_MAX;
 
     type Vector = Block;

@@ -25,7 +25,7 @@ mod x86_64;
 
 pub(crate) use aes::{AesKeys, Cipher, CipherTask, WindowSize, Windows};
 pub(crate) use columns::{
-    ByteTable, Columns, ColumnsTask, ColumnsWork, Matrix, PairTable, ROW_COUNT_MAX,
+    ByteTable, Columns, ColumnsKind, ColumnsTask, ColumnsWork, Matrix, PairTable, ROW_COUNT_MAX,
 };
 pub(crate) use emulated::Emulated;
 pub(crate) use level::LevelCipher;

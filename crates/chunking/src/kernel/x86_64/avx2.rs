@@ -318,7 +318,7 @@ fn join(low: __m256i, high: __m256i) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(block: &Block) -> [__m256i; 2] {
+pub(super) fn load(block: &Block) -> [__m256i; 2] {
     let (low, high) = block.split_at(32);
     // SAFETY: `low` is 32 readable bytes, and `loadu` requires no alignment.
     let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };

@@ -16,12 +16,12 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::avx2::{Avx2, load_table, of_halves};
+use super::avx2::{Avx2, load, load_table, of_halves};
 use super::{HALF_ONES, columns, spread_bmi2 as spread};
-use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Matrix};
+use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsKind, ColumnsWork, Matrix};
 
 columns! {
-    Avx2, __m256i, 32, "avx2,bmi1,bmi2,lzcnt,popcnt";
+    Avx2, HalfBytes, __m256i, 32, "avx2,bmi1,bmi2,lzcnt,popcnt";
 }
 
 /// Defines the functions of this file that consist of one vector intrinsic.
@@ -93,7 +93,8 @@ fn look_up_64(table: &Block, lower: __m256i, by_4: __m256i, by_5: __m256i) -> __
 #[inline]
 #[target_feature(enable = "avx2")]
 fn multiply(bytes: __m256i, matrix: &Matrix) -> __m256i {
-    let [low, high] = of_halves(load_table(&matrix.low), load_table(&matrix.high), bytes);
+    let ([low, _], [high, _]) = (load(&matrix.low), load(&matrix.high));
+    let [low, high] = of_halves(low, high, bytes);
     _mm256_xor_si256(low, high)
 }
 

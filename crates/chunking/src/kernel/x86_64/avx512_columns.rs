@@ -17,10 +17,12 @@ use super::columns512::{
     xor3, zero_bytes,
 };
 use super::{HALF_ONES, columns, spread_bmi2 as spread};
-use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Matrix, PairTable};
+use crate::kernel::{
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsKind, ColumnsWork, Matrix, PairTable,
+};
 
 columns! {
-    Avx512, __m512i, 64, "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt";
+    Avx512, Pairs, __m512i, 64, "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt";
     look_up_16(table: &PairTable, bytes: __m512i) -> [__m512i; 2];
     exchange_16(entering: &PairTable, new: __m512i, leaving: &PairTable, old: __m512i) -> [__m512i; 2];
 }
@@ -94,7 +96,7 @@ fn pairs_at(table: &ByteTable, numbers: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn multiply(bytes: __m512i, matrix: &Matrix) -> __m512i {
-    let [low, high] = of_halves(load_table(&matrix.low), load_table(&matrix.high), bytes);
+    let [low, high] = of_halves(load(&matrix.low), load(&matrix.high), bytes);
     _mm512_xor_si512(low, high)
 }
 

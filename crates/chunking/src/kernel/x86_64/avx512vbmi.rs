@@ -15,7 +15,7 @@ use super::columns512::{
     xor3, zero_bytes,
 };
 use super::{columns, has, spread_bmi2 as spread};
-use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsWork, Matrix};
+use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsKind, ColumnsWork, Matrix};
 
 /// A proof that this CPU has AVX-512 F, BW, DQ, VBMI and BITALG, GFNI and BMI2, and the features of
 /// the AVX2 level.
@@ -42,7 +42,7 @@ impl Avx512Vbmi {
 }
 
 columns! {
-    Avx512Vbmi, __m512i, 64,
+    Avx512Vbmi, Bytes, __m512i, 64,
     "avx512f,avx512bw,avx512dq,avx512vbmi,avx512bitalg,gfni,avx2,bmi1,bmi2,lzcnt,popcnt";
 }
 

@@ -183,10 +183,12 @@ use level;
 /// file that are named like the methods, and by further ones for methods that have defaults.
 macro_rules! columns {
     (
-        $Level:ident, $Vector:ty, $rows:literal, $features:literal;
+        $Level:ident, $kind:ident, $Vector:ty, $rows:literal, $features:literal;
         $($function:ident($($name:ident: $Type:ty),*) -> $Output:ty;)*
     ) => {
         impl Columns for $Level {
+            const KIND: ColumnsKind = ColumnsKind::$kind;
+
             const ROWS: usize = $rows;
 
             type Vector = $Vector;
