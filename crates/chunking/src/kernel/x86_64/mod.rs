@@ -198,6 +198,9 @@ macro_rules! columns {
                 #[inline(never)]
                 #[target_feature(enable = $features)]
                 fn entered<W: ColumnsWork<$Level>>(columns: $Level, work: W) -> W::Output {
+                    // A vector on the stack aligns the stack. Without it, the compiler keeps those
+                    // for which it lacks registers at any address, and some cross cache lines.
+                    core::hint::black_box(columns.splat(0));
                     work.run(columns)
                 }
                 // SAFETY: only `detect` creates a value, on a CPU that has the features.
