@@ -47,8 +47,11 @@ const FINGERPRINT: &str = "cutpoint-fingerprint";
 /// The instructions for a look-up in a table of 256 bytes.
 const LOOK_UP: &[&str] = &["vpermt2b", "vpermi2b"];
 
+/// The instructions for a look-up in a table of 256 pairs of bytes.
+const LOOK_UP_PAIRS: &[&str] = &["vpermt2w", "vpermi2w"];
+
 #[rustfmt::skip]
-const TASKS: [Task; 25] = [
+const TASKS: [Task; 35] = [
     Task { crate_name: CHUNKING, level: "Sse41", task: &["seqcdc::CutOne"], all_of: &[&["pminub"], &["pmovmskb"]] },
     Task { crate_name: CHUNKING, level: "Avx2", task: &["seqcdc::CutOne"], all_of: &[&["vpminub"], &["vpmovmskb"], &["pdep"], &["pext"]] },
     Task { crate_name: CHUNKING, level: "Avx512", task: &["seqcdc::CutOne"], all_of: &[&["vpcmpltub", "vpcmpub"], &["pdep"], &["pext"]] },
@@ -64,12 +67,22 @@ const TASKS: [Task; 25] = [
     Task { crate_name: CHUNKING, level: "Sse41", task: &["bytes::Find", "maxp::Params"], all_of: &[&["pminub"], &["pmovmskb"]] },
     Task { crate_name: CHUNKING, level: "Avx2", task: &["bytes::Find", "maxp::Params"], all_of: &[&["vpminub"], &["vpmovmskb"]] },
     Task { crate_name: CHUNKING, level: "Avx512", task: &["bytes::Find", "maxp::Params"], all_of: &[&["vpcmpnleub", "vpcmpltub", "vpcmpub"]] },
-    Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "gear::Sums<8"], all_of: &[LOOK_UP, &["vptestnm"]] },
-    Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "gear::Sums<6"], all_of: &[LOOK_UP, &["vptestnm"]] },
+    Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "gear::Sums<4"], all_of: &[LOOK_UP, &["vptestnm"]] },
+    Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "gear::Sums<3"], all_of: &[LOOK_UP, &["vptestnm"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "buzhash::TurnColumns"], all_of: &[LOOK_UP] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "crc::CrcColumns"], all_of: &[&["vgf2p8affineqb"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "rabin::RabinColumns"], all_of: &[&["vgf2p8affineqb"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "pci::CountColumns"], all_of: &[&["vpopcntb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["candidate_bits::Hash", "crc::CrcColumns"], all_of: &[&["vpshufb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["candidate_bits::Hash", "rabin::RabinColumns"], all_of: &[&["vpshufb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["candidate_bits::Hash", "pci::CountColumns"], all_of: &[&["vpshufb"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "crc::CrcColumns"], all_of: &[&["vpshufb"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "rabin::RabinColumns"], all_of: &[&["vpshufb"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "pci::CountColumns"], all_of: &[&["vpshufb"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "gear::Sums<4"], all_of: &[LOOK_UP_PAIRS, &["vptestnm"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "gear::Sums<3"], all_of: &[LOOK_UP_PAIRS, &["vptestnm"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "gear::Sums<2"], all_of: &[LOOK_UP_PAIRS, &["vptestnm"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["candidate_bits::Hash", "buzhash::TurnColumns"], all_of: &[LOOK_UP_PAIRS] },
     Task { crate_name: CHUNKING, level: "AesNi", task: &["aes::Find"], all_of: &[&["aesenc\t"], &["aesenclast\t"]] },
     Task { crate_name: CHUNKING, level: "Vaes512", task: &["aes::Find"], all_of: &[&["vaesenc\t"], &["vaesenclast\t"], &["vpermb"]] },
     Task { crate_name: FINGERPRINT, level: "Avx2", task: &["tree::Hash"], all_of: &[&["vpaddd"], &["vpxor"], &["vpshufb"]] },

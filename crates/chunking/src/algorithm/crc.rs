@@ -31,8 +31,8 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
-    is_candidate_search_faster,
+    ColumnsKind, CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
+    is_candidate_search_faster, linear_gain,
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
@@ -245,7 +245,7 @@ impl Crc {
             table[usize::from(seen)]
         });
         let seen = permutation.map(|permutation| byte_table(&permutation));
-        let scalar = Crc { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
+        let scalar = Crc { params, rolling, seen, stages: Stages::at(Level::SCALAR, |_| None) };
         scalar.at_level(level)
     }
 
@@ -253,17 +253,16 @@ impl Crc {
     /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Crc {
-        let stages = Stages::at(level, || self.columns());
+        let stages = Stages::at(level, |kind| self.columns(kind));
         Crc { stages, ..self }
     }
 
     /// Returns the columns that find the candidates; `None` if the window is too large or if they
     /// do not pay.
-    fn columns(&self) -> Option<CrcColumns> {
+    fn columns(&self, kind: ColumnsKind) -> Option<CrcColumns> {
         let min = Algorithm::chunk_size_min(&self.params);
-        // The gain was measured on Zen 5.
         let uses_candidates = self.params.window <= WINDOW_MAX
-            && is_candidate_search_faster(min, self.params.mean(), 20.0);
+            && is_candidate_search_faster(min, self.params.mean(), linear_gain(kind));
         uses_candidates.then(|| CrcColumns::new(&self.rolling, self.params.bits))
     }
 }

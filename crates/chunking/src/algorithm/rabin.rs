@@ -34,8 +34,8 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
-    is_candidate_search_faster,
+    ColumnsKind, RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
+    is_candidate_search_faster, linear_gain,
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
@@ -417,7 +417,7 @@ impl Rabin {
     ) -> Rabin {
         let rolling = Reduce::new(params.polynomial).rolling(params.window, material);
         let seen = material.map(|material| byte_table(&material.permutation()));
-        let scalar = Rabin { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
+        let scalar = Rabin { params, rolling, seen, stages: Stages::at(Level::SCALAR, |_| None) };
         scalar.at_level(level)
     }
 
@@ -425,18 +425,17 @@ impl Rabin {
     /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Rabin {
-        let stages = Stages::at(level, || self.columns());
+        let stages = Stages::at(level, |kind| self.columns(kind));
         Rabin { stages, ..self }
     }
 
     /// Returns the columns that find the candidates; `None` if they do not support the size of the
     /// window or of the polynomial, or does not pay.
-    fn columns(&self) -> Option<RabinColumns> {
+    fn columns(&self, kind: ColumnsKind) -> Option<RabinColumns> {
         let Params { bits, window, polynomial, .. } = self.params;
         let min = Algorithm::chunk_size_min(&self.params);
-        // The gain was measured on Zen 5.
-        let uses_candidates =
-            window <= WINDOW_MAX && is_candidate_search_faster(min, self.params.mean(), 20.0);
+        let uses_candidates = window <= WINDOW_MAX
+            && is_candidate_search_faster(min, self.params.mean(), linear_gain(kind));
         uses_candidates
             .then(|| RabinColumns::new(&self.rolling, polynomial.ilog2(), bits))
             .flatten()

@@ -6,21 +6,21 @@ use alloc::boxed::Box;
 
 use super::candidate_bits::ColumnHash;
 use super::gear::{woven_32, woven_64};
-use super::{Batch, CandidateHash, Selection, cut, planes};
+use super::{Batch, CandidateHash, ColumnsKind, Selection, cut, pairs};
 use crate::Level;
-use crate::kernel::{ByteTable, Columns};
+use crate::kernel::{Columns, PairTable};
 use crate::residue::{Parts, Residue};
 use crate::rolling::{Rolling, Step};
 
 /// Generates the list of loops, one for each way to match and to leave, because a single loop that
 /// branches would not keep its state in registers.
 macro_rules! loops {
-    ($($Loop:ident: $bytes:literal, $zeros:literal, $turn:expr;)+) => {
+    ($($Loop:ident: $pairs:literal, $zeros:literal, $turn:expr;)+) => {
         /// Hashes of 32 or 64 bits that match by their lowest bits alone (`Zeros`) or by any
         /// residue.
         #[derive(Clone)]
         pub(crate) enum BuzhashColumns {
-            $($Loop(TurnColumns<$bytes, $zeros, { $turn }>),)+
+            $($Loop(TurnColumns<$pairs, $zeros, { $turn }>),)+
         }
 
         impl BuzhashColumns {
@@ -33,9 +33,9 @@ macro_rules! loops {
             ) -> BuzhashColumns {
                 let window = rolling.window();
                 $(
-                    let is_it = ($turn == OTHER || window % (8 * $bytes) == 8 * $turn)
+                    let is_it = ($turn == OTHER || window % (16 * $pairs) == 16 * $turn)
                         && $zeros == residue.zeros().is_some();
-                    if bytes == $bytes && is_it {
+                    if bytes == 2 * $pairs && is_it {
                         return BuzhashColumns::$Loop(TurnColumns::new(rolling, residue));
                     }
                 )+
@@ -58,59 +58,75 @@ macro_rules! loops {
     };
 }
 
-/// The turn between leaving and entering entries is not a whole number of bytes, or is one that has
-/// no loop.
+impl BuzhashColumns {
+    /// Returns the gain, for [`is_candidate_search_faster`](super::is_candidate_search_faster), for
+    /// hashes of `bytes` bytes, 4 or 8. Those for [`ColumnsKind::Bytes`] were measured on Zen 5.
+    /// Those for [`ColumnsKind::Pairs`] are below the measured ones, because a look-up takes two
+    /// cycles on the CPUs of Intel that have no others.
+    pub(crate) fn gain(bytes: usize, kind: ColumnsKind) -> f64 {
+        let [of_32, of_64] = match kind {
+            ColumnsKind::HalfBytes => [0.0; 2],
+            ColumnsKind::Pairs => [3.0, 1.3],
+            ColumnsKind::Bytes => [8.0, 4.0],
+        };
+        if bytes == 4 { of_32 } else { of_64 }
+    }
+}
+
+/// The turn between leaving and entering entries is not a whole number of pairs of bytes, or is one
+/// that has no loop.
 const OTHER: usize = usize::MAX;
 
 loops! {
-    Zeros32By0: 4, true, 0;
-    Zeros32By16: 4, true, 2;
-    Zeros32: 4, true, OTHER;
-    Residue32By0: 4, false, 0;
-    Residue32By16: 4, false, 2;
-    Residue32: 4, false, OTHER;
-    Zeros64: 8, true, OTHER;
-    Residue64: 8, false, OTHER;
+    Zeros32By0: 2, true, 0;
+    Zeros32By16: 2, true, 1;
+    Zeros32: 2, true, OTHER;
+    Residue32By0: 2, false, 0;
+    Residue32By16: 2, false, 1;
+    Residue32: 2, false, OTHER;
+    Zeros64: 4, true, OTHER;
+    Residue64: 4, false, OTHER;
 }
 
-/// Hashes of `BYTES` bytes, 4 or 8. With `ZEROS`, a match has zeros at certain bits. The leaving
-/// entry of a byte is its entering entry turned by `TURN` bytes, so that one table serves for both
-/// and stays in registers; [`OTHER`] takes two tables.
+/// Hashes of `PAIRS` pairs of bytes, 2 or 4. With `ZEROS`, a match has zeros at certain bits. The
+/// leaving entry of a byte is its entering entry turned by `TURN` pairs, so that one table serves
+/// for both and stays in registers; [`OTHER`] takes two tables.
 #[derive(Clone)]
-pub(crate) struct TurnColumns<const BYTES: usize, const ZEROS: bool, const TURN: usize> {
+pub(crate) struct TurnColumns<const PAIRS: usize, const ZEROS: bool, const TURN: usize> {
     window: usize,
-    enter: Box<[ByteTable; BYTES]>,
-    leave: Box<[ByteTable; BYTES]>,
+    enter: Box<[PairTable; PAIRS]>,
+    leave: Box<[PairTable; PAIRS]>,
     parts: Parts,
     /// The bits that are zeros in a match, with `ZEROS`.
     zeros: u64,
 }
 
-impl<const BYTES: usize, const ZEROS: bool, const TURN: usize> TurnColumns<BYTES, ZEROS, TURN> {
-    fn new<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> TurnColumns<BYTES, ZEROS, TURN> {
+impl<const PAIRS: usize, const ZEROS: bool, const TURN: usize> TurnColumns<PAIRS, ZEROS, TURN> {
+    fn new<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> TurnColumns<PAIRS, ZEROS, TURN> {
         TurnColumns {
             window: rolling.window(),
-            enter: Box::new(planes(rolling.entering())),
-            leave: Box::new(planes(rolling.leaving())),
-            parts: residue.parts(u64::MAX >> (64 - 8 * BYTES)),
+            enter: Box::new(pairs(rolling.entering())),
+            leave: Box::new(pairs(rolling.leaving())),
+            parts: residue.parts(u64::MAX >> (64 - 16 * PAIRS)),
             zeros: residue.zeros().unwrap_or(0),
         }
     }
 
-    /// Returns byte `k` of the change of the hash.
+    /// Returns pair `k` of the change of the hash.
     #[inline(always)]
-    fn change<C: Columns>(&self, c: C, k: usize, new: C::Vector, old: C::Vector) -> C::Vector {
+    fn change<C: Columns>(&self, c: C, k: usize, new: C::Vector, old: C::Vector) -> [C::Vector; 2] {
         let leaving = match TURN {
             OTHER => &self.leave[k],
-            // After a turn to the left, byte k comes from a lower one.
-            turn => &self.enter[(k + BYTES - turn) % BYTES],
+            // After a turn to the left, pair k comes from a lower one.
+            turn => &self.enter[(k + PAIRS - turn) % PAIRS],
         };
-        c.xor(c.look_up(&self.enter[k], new), c.look_up(leaving, old))
+        c.exchange_16(&self.enter[k], new, leaving, old)
     }
 }
 
-impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<4, ZEROS, TURN> {
+impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<2, ZEROS, TURN> {
     const LEAVES: bool = true;
+    const LOOKS_UP: bool = true;
     type State<C: Columns> = [C::Vector; 4];
 
     fn window(&self) -> usize {
@@ -124,8 +140,8 @@ impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<4, ZEROS, 
 
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 4], new: C::Vector) -> [C::Vector; 4] {
-        let bytes = each!(K of 4 => c.look_up(&self.enter[K], new));
-        turned_32(c, state, bytes)
+        let pairs = each!(K of 2 => c.look_up_16(&self.enter[K], new));
+        turned_32(c, state, pairs)
     }
 
     #[inline(always)]
@@ -136,8 +152,8 @@ impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<4, ZEROS, 
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; 4] {
-        let bytes = each!(K of 4 => self.change(c, K, new, old));
-        turned_32(c, state, bytes)
+        let pairs = each!(K of 2 => self.change(c, K, new, old));
+        turned_32(c, state, pairs)
     }
 
     #[inline(always)]
@@ -165,8 +181,9 @@ impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<4, ZEROS, 
     }
 }
 
-impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<8, ZEROS, TURN> {
+impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<4, ZEROS, TURN> {
     const LEAVES: bool = true;
+    const LOOKS_UP: bool = true;
     type State<C: Columns> = [C::Vector; 8];
 
     fn window(&self) -> usize {
@@ -180,8 +197,8 @@ impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<8, ZEROS, 
 
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 8], new: C::Vector) -> [C::Vector; 8] {
-        let bytes = each!(K of 8 => c.look_up(&self.enter[K], new));
-        turned_64(c, state, bytes)
+        let pairs = each!(K of 4 => c.look_up_16(&self.enter[K], new));
+        turned_64(c, state, pairs)
     }
 
     #[inline(always)]
@@ -192,8 +209,8 @@ impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<8, ZEROS, 
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; 8] {
-        let bytes = each!(K of 8 => self.change(c, K, new, old));
-        turned_64(c, state, bytes)
+        let pairs = each!(K of 4 => self.change(c, K, new, old));
+        turned_64(c, state, pairs)
     }
 
     #[inline(always)]
@@ -220,13 +237,21 @@ impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<8, ZEROS, 
 }
 
 #[inline(always)]
-fn turned_32<C: Columns>(c: C, state: [C::Vector; 4], bytes: [C::Vector; 4]) -> [C::Vector; 4] {
-    let change = woven_32(c, bytes);
+fn turned_32<C: Columns>(
+    c: C,
+    state: [C::Vector; 4],
+    pairs: [[C::Vector; 2]; 2],
+) -> [C::Vector; 4] {
+    let change = woven_32(c, pairs);
     each!(K of 4 => c.xor(c.turn_32(state[K]), change[K]))
 }
 
 #[inline(always)]
-fn turned_64<C: Columns>(c: C, state: [C::Vector; 8], bytes: [C::Vector; 8]) -> [C::Vector; 8] {
-    let change = woven_64(c, bytes);
+fn turned_64<C: Columns>(
+    c: C,
+    state: [C::Vector; 8],
+    pairs: [[C::Vector; 2]; 4],
+) -> [C::Vector; 8] {
+    let change = woven_64(c, pairs);
     each!(K of 8 => c.xor(c.turn_64(state[K]), change[K]))
 }

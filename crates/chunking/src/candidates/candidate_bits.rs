@@ -3,12 +3,16 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsWork, ROW_COUNT};
+use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsWork, ROW_COUNT_MAX};
 
-/// A hash of the last bytes, for 64 rows at once.
+/// A hash of the last bytes, for many rows at once.
 pub(crate) trait ColumnHash {
     /// Set if bytes leave the hash by [`ColumnHash::roll`]; otherwise they are shifted out of it.
     const LEAVES: bool;
+
+    /// Set if the hash looks up bytes in tables of 256 entries, which takes longer by
+    /// [`ColumnsKind::HalfBytes`](crate::kernel::ColumnsKind::HalfBytes) than by a plain loop.
+    const LOOKS_UP: bool = false;
 
     /// The hashes of the rows.
     type State<C: Columns>: Copy;
@@ -63,8 +67,8 @@ pub(crate) const ROW_TILES_MAX: usize = 65;
 /// third slower), and 8 and 16 are no better.
 const PREFETCHED: usize = 4 * BLOCK_SIZE;
 
-/// The number of positions in one tile of every row.
-pub(crate) const TILE_SIZE: usize = ROW_COUNT * BLOCK_SIZE;
+/// The maximum number of positions in one tile of every row.
+pub(crate) const TILE_SIZE_MAX: usize = ROW_COUNT_MAX * BLOCK_SIZE;
 
 /// The candidates of a stretch of bytes, with the buffers for making them.
 pub(crate) struct CandidateBits<C: Columns> {
@@ -87,7 +91,7 @@ impl<C: Columns> CandidateBits<C> {
     /// on. `data` contains all these bytes, and before `first` a window in whole tiles. Bytes are
     /// mapped by `permutation`.
     ///
-    /// The stretch is divided into 64 consecutive rows. The hash of a row begins a window before
+    /// The stretch is divided into consecutive rows. The hash of a row begins a window before
     /// it.
     #[inline(always)]
     pub(crate) fn make<H: ColumnHash>(
@@ -105,7 +109,7 @@ impl<C: Columns> CandidateBits<C> {
         // Bytes of the first tile in front of the window are not hashed.
         let unused = warm_tiles * BLOCK_SIZE - window;
         self.words.clear();
-        self.words.resize(row_tiles * ROW_COUNT, 0);
+        self.words.resize(row_tiles * C::ROWS, 0);
         let stride = row_tiles * BLOCK_SIZE;
         let mut state = hash.empty(columns);
         let mut hits = [0; BLOCK_SIZE];
@@ -151,7 +155,7 @@ impl<C: Columns> CandidateBits<C> {
             // In a run of one byte, for example, all positions match or none, so all bits are moved
             // at once.
             transpose_bits(hits);
-            for (row, word) in hits.iter_mut().enumerate() {
+            for (row, word) in hits.iter_mut().take(C::ROWS).enumerate() {
                 self.words[row * row_tiles + tile] = core::mem::take(word);
             }
             return;
@@ -252,7 +256,8 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
         let mut hit_columns = 0;
         for (range, old) in [(0..switch, old[0]), (switch..BLOCK_SIZE, old[1])] {
             for column in range.clone() {
-                // The rows are too many for the hardware to predict.
+                // The rows are too many for the hardware to predict. With fewer rows than columns,
+                // the first rows of the next stretch are prefetched as well.
                 columns.prefetch(data, ahead);
                 ahead += stride;
                 state = if H::LEAVES {

@@ -2,7 +2,7 @@
 
 use super::candidate_bits::ColumnHash;
 use super::matrices;
-use crate::kernel::Columns;
+use crate::kernel::{Columns, Matrix};
 use crate::rolling::{Rolling, Step};
 
 /// The 4 bytes of the register, of which a step pushes out the lowest.
@@ -10,9 +10,9 @@ use crate::rolling::{Rolling, Step};
 pub(crate) struct CrcColumns {
     window: usize,
     /// The result of a step for the lowest byte, combined with the new one.
-    step: [u64; 4],
+    step: [Matrix; 4],
     /// The correction for a byte that leaves.
-    leave: [u64; 4],
+    leave: [Matrix; 4],
     /// The bits that are zeros in a match.
     tested: [u8; 4],
 }
@@ -50,7 +50,7 @@ impl ColumnHash for CrcColumns {
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 4], new: C::Vector) -> [C::Vector; 4] {
         let [s0, s1, s2, s3] = state;
-        let [m0, m1, m2, m3] = self.step;
+        let [m0, m1, m2, m3] = &self.step;
         let lowest = c.xor(s0, new);
         [
             c.xor(s1, c.multiply(lowest, m0)),
@@ -69,8 +69,8 @@ impl ColumnHash for CrcColumns {
         old: C::Vector,
     ) -> [C::Vector; 4] {
         let [s0, s1, s2, s3] = state;
-        let [m0, m1, m2, m3] = self.step;
-        let left = each!(K of 4 => c.multiply(old, self.leave[K]));
+        let [m0, m1, m2, m3] = &self.step;
+        let left = each!(K of 4 => c.multiply(old, &self.leave[K]));
         let lowest = c.xor(s0, new);
         [
             c.xor3(s1, left[0], c.multiply(lowest, m0)),
@@ -83,7 +83,10 @@ impl ColumnHash for CrcColumns {
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
         let tested = each!(K of 4 => c.and(state[K], c.splat(self.tested[K])));
-        let rest = c.or(c.or(tested[0], tested[1]), c.or(tested[2], tested[3]));
+        let mut rest = c.or(tested[0], tested[1]);
+        if self.tested[2] != 0 {
+            rest = c.or(rest, c.or(tested[2], tested[3]));
+        }
         c.zero_bytes(rest)
     }
 }

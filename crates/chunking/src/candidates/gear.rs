@@ -5,9 +5,9 @@
 use alloc::boxed::Box;
 
 use super::candidate_bits::ColumnHash;
-use super::{Batch, CandidateHash, Selection, cut, is_candidate_search_faster, planes};
+use super::{Batch, CandidateHash, ColumnsKind, Selection, cut, is_candidate_search_faster, pairs};
 use crate::Level;
-use crate::kernel::{ByteTable, Columns};
+use crate::kernel::{Columns, PairTable};
 
 /// The minimum number of bits of a mask. With fewer bits, matches are too frequent for candidates
 /// to pay.
@@ -17,10 +17,10 @@ const MASK_BITS_MIN: u32 = 8;
 /// those below.
 #[derive(Clone)]
 pub(crate) enum GearColumns {
-    Of16(Box<Sums<2>>),
-    Of32(Box<Sums<4>>),
-    Of48(Box<Sums<6>>),
-    Of64(Box<Sums<8>>),
+    Of16(Box<Sums<1>>),
+    Of32(Box<Sums<2>>),
+    Of48(Box<Sums<3>>),
+    Of64(Box<Sums<4>>),
 }
 
 impl GearColumns {
@@ -29,17 +29,39 @@ impl GearColumns {
     ///
     /// Returns `None` if that would not be faster. Each candidate is looked at again, so candidates
     /// must be rare.
-    pub(crate) fn new(table: &[u64; 256], mask: u64, min: usize, mean: f64) -> Option<GearColumns> {
-        // The gains were measured on Zen 5.
-        let (gain, columns) = match mask.checked_ilog2()? {
-            0..16 => (3.5, GearColumns::Of16(Box::new(Sums::new(table, mask)))),
-            16..32 => (2.7, GearColumns::Of32(Box::new(Sums::new(table, mask)))),
-            32..48 => (2.1, GearColumns::Of48(Box::new(Sums::new(table, mask)))),
-            _ => (1.65, GearColumns::Of64(Box::new(Sums::new(table, mask)))),
-        };
-        let is_worth =
-            mask.count_ones() >= MASK_BITS_MIN && is_candidate_search_faster(min, mean, gain);
-        is_worth.then_some(columns)
+    pub(crate) fn new(
+        table: &[u64; 256],
+        mask: u64,
+        min: usize,
+        mean: f64,
+        kind: ColumnsKind,
+    ) -> Option<GearColumns> {
+        let bits = mask.checked_ilog2()? + 1;
+        let is_worth = mask.count_ones() >= MASK_BITS_MIN
+            && is_candidate_search_faster(min, mean, gain(bits, kind));
+        is_worth.then(|| match bits {
+            0..=16 => GearColumns::Of16(Box::new(Sums::new(table, mask))),
+            17..=32 => GearColumns::Of32(Box::new(Sums::new(table, mask))),
+            33..=48 => GearColumns::Of48(Box::new(Sums::new(table, mask))),
+            _ => GearColumns::Of64(Box::new(Sums::new(table, mask))),
+        })
+    }
+}
+
+/// Returns the gain, for [`is_candidate_search_faster`], of a mask of `bits` bits. Those for
+/// [`ColumnsKind::Bytes`] were measured on Zen 5. Those for [`ColumnsKind::Pairs`] are below the
+/// measured ones, because a look-up takes two cycles on the CPUs of Intel that have no others.
+fn gain(bits: u32, kind: ColumnsKind) -> f64 {
+    let [of_16, of_32, of_48, of_64] = match kind {
+        ColumnsKind::HalfBytes => [0.0; 4],
+        ColumnsKind::Pairs => [2.2, 1.8, 1.3, 1.1],
+        ColumnsKind::Bytes => [3.5, 2.7, 2.1, 1.65],
+    };
+    match bits {
+        0..=16 => of_16,
+        17..=32 => of_32,
+        33..=48 => of_48,
+        _ => of_64,
     }
 }
 
@@ -54,21 +76,22 @@ impl CandidateHash for GearColumns {
     }
 }
 
-/// Sums of `PLANES` bytes.
+/// Sums of `PAIRS` pairs of bytes.
 #[derive(Clone)]
-pub(crate) struct Sums<const PLANES: usize> {
-    planes: [ByteTable; PLANES],
+pub(crate) struct Sums<const PAIRS: usize> {
+    pairs: [PairTable; PAIRS],
     mask: u64,
 }
 
-impl<const PLANES: usize> Sums<PLANES> {
-    fn new(table: &[u64; 256], mask: u64) -> Sums<PLANES> {
-        Sums { planes: planes(table), mask }
+impl<const PAIRS: usize> Sums<PAIRS> {
+    fn new(table: &[u64; 256], mask: u64) -> Sums<PAIRS> {
+        Sums { pairs: pairs(table), mask }
     }
 }
 
-impl ColumnHash for Sums<2> {
+impl ColumnHash for Sums<1> {
     const LEAVES: bool = false;
+    const LOOKS_UP: bool = true;
     type State<C: Columns> = [C::Vector; 2];
 
     fn window(&self) -> usize {
@@ -82,8 +105,7 @@ impl ColumnHash for Sums<2> {
 
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 2], new: C::Vector) -> [C::Vector; 2] {
-        let [a, b] = &self.planes;
-        let entries = c.weave_bytes(c.look_up(a, new), c.look_up(b, new));
+        let entries = c.look_up_16(&self.pairs[0], new);
         each!(K of 2 => c.add_16(c.add_16(state[K], state[K]), entries[K]))
     }
 
@@ -98,8 +120,9 @@ impl ColumnHash for Sums<2> {
     }
 }
 
-impl ColumnHash for Sums<4> {
+impl ColumnHash for Sums<2> {
     const LEAVES: bool = false;
+    const LOOKS_UP: bool = true;
     type State<C: Columns> = [C::Vector; 4];
 
     fn window(&self) -> usize {
@@ -113,11 +136,7 @@ impl ColumnHash for Sums<4> {
 
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 4], new: C::Vector) -> [C::Vector; 4] {
-        let [p0, p1, p2, p3] = &self.planes;
-        let entries = woven_32(
-            c,
-            [c.look_up(p0, new), c.look_up(p1, new), c.look_up(p2, new), c.look_up(p3, new)],
-        );
+        let entries = woven_32(c, each!(K of 2 => c.look_up_16(&self.pairs[K], new)));
         each!(K of 4 => c.add_32(c.add_32(state[K], state[K]), entries[K]))
     }
 
@@ -133,13 +152,14 @@ impl ColumnHash for Sums<4> {
 }
 
 macro_rules! sums_64 {
-    ($PLANES:literal) => {
-        impl ColumnHash for Sums<$PLANES> {
+    ($PAIRS:literal) => {
+        impl ColumnHash for Sums<$PAIRS> {
             const LEAVES: bool = false;
+            const LOOKS_UP: bool = true;
             type State<C: Columns> = [C::Vector; 8];
 
             fn window(&self) -> usize {
-                8 * $PLANES
+                16 * $PAIRS
             }
 
             #[inline(always)]
@@ -154,11 +174,15 @@ macro_rules! sums_64 {
                 state: [C::Vector; 8],
                 new: C::Vector,
             ) -> [C::Vector; 8] {
-                let bytes = each!(K of 8 => {
-                    // With fewer planes the highest bytes are zeros.
-                    if K < $PLANES { c.look_up(&self.planes[K % $PLANES], new) } else { c.splat(0) }
+                let pairs = each!(K of 4 => {
+                    // With fewer pairs the highest bytes are zeros.
+                    if K < $PAIRS {
+                        c.look_up_16(&self.pairs[K % $PAIRS], new)
+                    } else {
+                        [c.splat(0); 2]
+                    }
                 });
-                let entries = woven_64(c, bytes);
+                let entries = woven_64(c, pairs);
                 each!(K of 8 => c.add_64(c.add_64(state[K], state[K]), entries[K]))
             }
 
@@ -175,23 +199,23 @@ macro_rules! sums_64 {
     };
 }
 
-sums_64!(6);
-sums_64!(8);
+sums_64!(3);
+sums_64!(4);
 
-/// Weaves numbers of 32 bits from their bytes, lowest first.
+/// Weaves numbers of 32 bits from numbers of 16 bits, lowest first.
 #[inline(always)]
-pub(super) fn woven_32<C: Columns>(c: C, bytes: [C::Vector; 4]) -> [C::Vector; 4] {
-    let [a, b] = [c.weave_bytes(bytes[0], bytes[1]), c.weave_bytes(bytes[2], bytes[3])];
+pub(super) fn woven_32<C: Columns>(c: C, pairs: [[C::Vector; 2]; 2]) -> [C::Vector; 4] {
+    let [a, b] = pairs;
     let [low, high] = [c.weave_16(a[0], b[0]), c.weave_16(a[1], b[1])];
     [low[0], low[1], high[0], high[1]]
 }
 
-/// Weaves numbers of 64 bits from their bytes, lowest first.
+/// Weaves numbers of 64 bits from numbers of 16 bits, lowest first.
 #[inline(always)]
-pub(super) fn woven_64<C: Columns>(c: C, bytes: [C::Vector; 8]) -> [C::Vector; 8] {
-    let [b0, b1, b2, b3, b4, b5, b6, b7] = bytes;
-    let low = woven_32(c, [b0, b1, b2, b3]);
-    let high = woven_32(c, [b4, b5, b6, b7]);
+pub(super) fn woven_64<C: Columns>(c: C, pairs: [[C::Vector; 2]; 4]) -> [C::Vector; 8] {
+    let [p0, p1, p2, p3] = pairs;
+    let low = woven_32(c, [p0, p1]);
+    let high = woven_32(c, [p2, p3]);
     let [a, b] = [c.weave_32(low[0], high[0]), c.weave_32(low[1], high[1])];
     let [d, e] = [c.weave_32(low[2], high[2]), c.weave_32(low[3], high[3])];
     [a[0], a[1], b[0], b[1], d[0], d[1], e[0], e[1]]

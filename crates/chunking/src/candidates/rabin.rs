@@ -3,7 +3,7 @@
 
 use super::candidate_bits::ColumnHash;
 use super::matrices;
-use crate::kernel::Columns;
+use crate::kernel::{Columns, Matrix};
 use crate::rolling::{Rolling, Step};
 
 const BYTES: usize = 7;
@@ -15,11 +15,11 @@ const BYTES: usize = 7;
 pub(crate) struct RabinColumns {
     window: usize,
     /// The remainder that the highest byte leaves.
-    reduce: [u64; BYTES],
+    reduce: [Matrix; BYTES],
     /// The correction for a byte that leaves.
-    leave: [u64; BYTES],
+    leave: [Matrix; BYTES],
     /// The contribution of a byte that enters, which is all in the two lowest bytes.
-    enter: [u64; 2],
+    enter: [Matrix; 2],
     /// The bits that are zeros in a match.
     tested: [u8; BYTES],
 }
@@ -50,24 +50,43 @@ impl RabinColumns {
         })
     }
 
+    /// Returns the hashes after `new` has entered, and `old`, if any, has left.
     #[inline(always)]
     fn push<C: Columns>(
         &self,
         c: C,
         state: [C::Vector; BYTES],
         new: C::Vector,
+        old: Option<C::Vector>,
     ) -> [C::Vector; BYTES] {
-        let reduced = each!(K of 7 => c.multiply(state[BYTES - 1], self.reduce[K]));
-        let entered = [c.multiply(new, self.enter[0]), c.multiply(new, self.enter[1])];
-        [
-            c.xor(reduced[0], entered[0]),
-            c.xor3(state[0], reduced[1], entered[1]),
-            c.xor(state[1], reduced[2]),
-            c.xor(state[2], reduced[3]),
-            c.xor(state[3], reduced[4]),
-            c.xor(state[4], reduced[5]),
-            c.xor(state[5], reduced[6]),
-        ]
+        let highest = state[BYTES - 1];
+        // From the highest byte on, so that each result takes the register of a byte that is not
+        // needed any more.
+        let byte6 = c.xor(state[5], self.change(c, 6, highest, old));
+        let byte5 = c.xor(state[4], self.change(c, 5, highest, old));
+        let byte4 = c.xor(state[3], self.change(c, 4, highest, old));
+        let byte3 = c.xor(state[2], self.change(c, 3, highest, old));
+        let byte2 = c.xor(state[1], self.change(c, 2, highest, old));
+        let entered = [c.multiply(new, &self.enter[0]), c.multiply(new, &self.enter[1])];
+        let byte1 = c.xor3(state[0], self.change(c, 1, highest, old), entered[1]);
+        let byte0 = c.xor(self.change(c, 0, highest, old), entered[0]);
+        [byte0, byte1, byte2, byte3, byte4, byte5, byte6]
+    }
+
+    /// Returns what the highest byte and the byte that leaves contribute to byte `k`.
+    #[inline(always)]
+    fn change<C: Columns>(
+        &self,
+        c: C,
+        k: usize,
+        highest: C::Vector,
+        old: Option<C::Vector>,
+    ) -> C::Vector {
+        let reduced = c.multiply(highest, &self.reduce[k]);
+        match old {
+            Some(old) => c.xor(reduced, c.multiply(old, &self.leave[k])),
+            None => reduced,
+        }
     }
 
     /// Returns what remains of the bits that are zeros in a match.
@@ -103,7 +122,7 @@ impl ColumnHash for RabinColumns {
         state: [C::Vector; BYTES],
         new: C::Vector,
     ) -> [C::Vector; BYTES] {
-        self.push(c, state, new)
+        self.push(c, state, new, None)
     }
 
     #[inline(always)]
@@ -114,8 +133,7 @@ impl ColumnHash for RabinColumns {
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; BYTES] {
-        let state = self.push(c, state, new);
-        each!(K of 7 => c.xor(state[K], c.multiply(old, self.leave[K])))
+        self.push(c, state, new, Some(old))
     }
 
     #[inline(always)]

@@ -1,9 +1,9 @@
-//! Vectors with one byte of each of 64 rows, for computing hashes at 64 positions at once.
+//! Vectors with one byte of each of up to 64 rows, for computing hashes at as many positions at once.
 
 use super::{BLOCK_SIZE, Block};
 
-/// The number of rows.
-pub(crate) const ROW_COUNT: usize = 64;
+/// The maximum number of rows.
+pub(crate) const ROW_COUNT_MAX: usize = 64;
 
 /// A table of a byte for each byte value. Its alignment keeps loads from crossing cache lines,
 /// which would double them.
@@ -11,15 +11,86 @@ pub(crate) const ROW_COUNT: usize = 64;
 #[repr(align(64))]
 pub(crate) struct ByteTable(pub(crate) [Block; 4]);
 
+/// A table of a number of 16 bits for each byte value, as bytes and as numbers.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct PairTable {
+    /// The lower and the higher byte of each number.
+    pub(crate) bytes: [ByteTable; 2],
+    /// The numbers, 32 in a block, each with its lower byte first.
+    pub(crate) numbers: [Block; 8],
+}
+
+impl PairTable {
+    /// Creates the table whose entries are the lowest 16 bits of `number` of each byte value.
+    pub(crate) fn new(number: impl Fn(u8) -> u64) -> PairTable {
+        let mut bytes = [ByteTable([[0; BLOCK_SIZE]; 4]); 2];
+        let mut numbers = [[0; BLOCK_SIZE]; 8];
+        for value in 0..=u8::MAX {
+            let at = usize::from(value);
+            let [low, high, ..] = number(value).to_le_bytes();
+            bytes[0].0[at / BLOCK_SIZE][at % BLOCK_SIZE] = low;
+            bytes[1].0[at / BLOCK_SIZE][at % BLOCK_SIZE] = high;
+            numbers[at / 32][2 * (at % 32)..][..2].copy_from_slice(&[low, high]);
+        }
+        PairTable { bytes, numbers }
+    }
+}
+
+/// A matrix of 8 by 8 bits. Bit `i` of its product with a byte is the parity of the byte masked by
+/// byte `7 - i` of the rows.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Matrix {
+    /// The products with the values of the lower half of a byte. They repeat, because a vector
+    /// looks up each 16 bytes in 16 entries of its own, and a load that repeats them takes longer.
+    pub(crate) low: Block,
+    /// The products with the values of the upper half of a byte, likewise.
+    pub(crate) high: Block,
+    pub(crate) rows: u64,
+}
+
+impl Matrix {
+    pub(crate) fn new(rows: u64) -> Matrix {
+        let product = |byte: usize| {
+            let parity = |row: u8| (usize::from(row) & byte).count_ones() & 1 == 1;
+            rows.to_le_bytes().into_iter().fold(0, |bits, row| bits << 1 | u8::from(parity(row)))
+        };
+        let low = core::array::from_fn(|k| product(k % 16));
+        let high = core::array::from_fn(|k| product((k % 16) << 4));
+        Matrix { low, high, rows }
+    }
+}
+
+/// The kinds of columns, by the tables that one instruction looks up in, which decides what pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnsKind {
+    /// Tables of a byte for each half of a byte.
+    HalfBytes,
+    /// Tables of a pair of bytes for each of 64 values.
+    Pairs,
+    /// Tables of a byte for each of 128 values, and matrices of bits.
+    Bytes,
+}
+
 /// The operations that an instruction set supplies to the rolling hashes. As with
 /// [`Kernel`](super::Kernel), a value is a proof that this CPU has the instruction set, and the
 /// methods are `#[inline(always)]`.
 ///
-/// A vector holds one byte of each of 64 rows; byte `r` belongs to row `r`. Wider numbers take as
+/// A vector holds one byte of each row; byte `r` belongs to row `r`. Wider numbers take as
 /// many vectors as they have bytes, in the order in which [`weave`](Columns::weave_bytes) leaves
 /// them; [`rows_of`](Columns::rows_of) brings a mask of them back to the order of the rows.
 pub(crate) trait Columns: Copy {
-    /// A vector of 64 bytes, or of 32 numbers of 16 bits, 16 of 32, or 8 of 64.
+    const KIND: ColumnsKind;
+
+    /// The number of rows, 32 or 64.
+    const ROWS: usize;
+
+    /// The number of positions in 64 columns of every row.
+    const TILE_SIZE: usize = Self::ROWS * BLOCK_SIZE;
+
+    /// A vector of a byte for each row. It may also hold half as many numbers of 16 bits, a quarter
+    /// as many of 32, or an eighth as many of 64.
     type Vector: Copy;
 
     /// Does `work` in a separate function, compiled for the instruction set.
@@ -40,7 +111,7 @@ pub(crate) trait Columns: Copy {
     /// `data`.
     fn prefetch(self, data: &[u8], offset: usize);
 
-    /// Returns a vector of 64 times `value`.
+    /// Returns a vector of bytes that are all `value`.
     fn splat(self, value: u8) -> Self::Vector;
 
     fn and(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -55,9 +126,33 @@ pub(crate) trait Columns: Copy {
     /// Returns, for each byte, the entry of `table` at its index.
     fn look_up(self, table: &ByteTable, bytes: Self::Vector) -> Self::Vector;
 
-    /// Multiplies each byte, taken as 8 bits, by a matrix of 8 rows. Bit `i` of a result is the
-    /// parity of the byte masked by byte `7 - i` of `matrix`.
-    fn multiply(self, bytes: Self::Vector, matrix: u64) -> Self::Vector;
+    /// Returns, for each byte, the entry of `table` at its index. The numbers of 16 bits are in the
+    /// order in which [`weave_bytes`](Columns::weave_bytes) leaves them.
+    #[inline(always)]
+    fn look_up_16(self, table: &PairTable, bytes: Self::Vector) -> [Self::Vector; 2] {
+        let [low, high] = &table.bytes;
+        self.weave_bytes(self.look_up(low, bytes), self.look_up(high, bytes))
+    }
+
+    /// Returns the exclusive or of the entries of `entering` for the bytes of `new` and those of
+    /// `leaving` for the bytes of `old`, as [`look_up_16`](Columns::look_up_16) does.
+    #[inline(always)]
+    fn exchange_16(
+        self,
+        entering: &PairTable,
+        new: Self::Vector,
+        leaving: &PairTable,
+        old: Self::Vector,
+    ) -> [Self::Vector; 2] {
+        let ([low, high], [old_low, old_high]) = (&entering.bytes, &leaving.bytes);
+        self.weave_bytes(
+            self.xor(self.look_up(low, new), self.look_up(old_low, old)),
+            self.xor(self.look_up(high, new), self.look_up(old_high, old)),
+        )
+    }
+
+    /// Multiplies each byte, taken as 8 bits, by a matrix.
+    fn multiply(self, bytes: Self::Vector, matrix: &Matrix) -> Self::Vector;
 
     /// Returns the number of ones in each byte.
     fn count_ones(self, bytes: Self::Vector) -> Self::Vector;

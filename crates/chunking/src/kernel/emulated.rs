@@ -4,8 +4,9 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
 use super::{
-    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LANE_COUNT, LongNumberBlock,
-    Mapping, NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsKind, ColumnsWork, Kernel, LANE_COUNT,
+    LongNumberBlock, Mapping, Matrix, NumberBlock, ROW_COUNT_MAX, Scalar, Tables, VALUE_SIZE_MAX,
+    ValueBlock,
 };
 
 /// The emulated kernel, which every CPU has and which is slow.
@@ -125,6 +126,10 @@ fn weave<const N: usize>(a: Block, b: Block) -> [Block; 2] {
 }
 
 impl Columns for Emulated {
+    const KIND: ColumnsKind = ColumnsKind::Bytes;
+
+    const ROWS: usize = ROW_COUNT_MAX;
+
     type Vector = Block;
 
     fn enter<W: ColumnsWork<Emulated>>(self, work: W) -> W::Output {
@@ -139,7 +144,7 @@ impl Columns for Emulated {
         columns: &mut [Block; BLOCK_SIZE],
         _: &mut [Block; BLOCK_SIZE],
     ) {
-        for (row, bytes) in data[first..].chunks(stride).take(ROW_COUNT).enumerate() {
+        for (row, bytes) in data[first..].chunks(stride).take(Self::ROWS).enumerate() {
             for (column, &byte) in columns.iter_mut().zip(&bytes[..BLOCK_SIZE]) {
                 column[row] = byte;
             }
@@ -172,8 +177,8 @@ impl Columns for Emulated {
         bytes.map(|byte| table.0[usize::from(byte >> 6)][usize::from(byte & 63)])
     }
 
-    fn multiply(self, bytes: Block, matrix: u64) -> Block {
-        let rows = matrix.to_le_bytes();
+    fn multiply(self, bytes: Block, matrix: &Matrix) -> Block {
+        let rows = matrix.rows.to_le_bytes();
         bytes.map(|byte| {
             (0..8)
                 .fold(0, |product, i| product | ((byte & rows[7 - i]).count_ones() as u8 & 1) << i)

@@ -9,7 +9,7 @@ use super::aarch64::Neon;
 use super::aes::{Bitsliced, Cipher, CipherTask};
 #[cfg(target_arch = "x86_64")]
 use super::x86_64::{AesNi, Avx2, Avx512, Avx512Vbmi, Sse41, Vaes512};
-use super::{ColumnsTask, Emulated, Scalar, Task};
+use super::{Columns, ColumnsKind, ColumnsTask, Emulated, Scalar, Task};
 
 /// An instruction set that this CPU has. The level affects the speed of finding cut-points, never
 /// their positions.
@@ -115,14 +115,19 @@ impl Level {
         }
     }
 
-    /// Returns this level if it has [`Columns`](super::Columns), or else the scalar one.
-    pub(crate) fn of_columns(self) -> Level {
-        match self.0 {
-            Any::Emulated(_) => self,
-            #[cfg(target_arch = "x86_64")]
-            Any::Avx512Vbmi(..) => self,
-            _ => Level::SCALAR,
+    /// Returns the kind of this level's [`Columns`]; `None` if it has none.
+    pub(crate) fn columns_kind(self) -> Option<ColumnsKind> {
+        struct Kind;
+
+        impl ColumnsTask for Kind {
+            type Output = ColumnsKind;
+
+            fn run<C: Columns>(self, _: C) -> ColumnsKind {
+                C::KIND
+            }
         }
+
+        self.dispatch_columns(Kind)
     }
 
     /// Returns the fastest cipher of this level or below, with the level of the cipher. An
@@ -147,6 +152,10 @@ impl Level {
     pub(crate) fn dispatch_columns<T: ColumnsTask>(self, task: T) -> Option<T::Output> {
         match self.0 {
             Any::Emulated(columns) => Some(task.run(columns)),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx2(columns) => Some(task.run(columns)),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512(columns) => Some(task.run(columns)),
             #[cfg(target_arch = "x86_64")]
             Any::Avx512Vbmi(columns, _) => Some(task.run(columns)),
             _ => None,

@@ -13,6 +13,8 @@ mod aarch64;
 mod aes;
 mod columns;
 #[cfg(test)]
+mod columns_conformance;
+#[cfg(test)]
 mod conformance;
 mod emulated;
 mod level;
@@ -22,7 +24,9 @@ mod scalar;
 mod x86_64;
 
 pub(crate) use aes::{AesKeys, Cipher, CipherTask, WindowSize, Windows};
-pub(crate) use columns::{ByteTable, Columns, ColumnsTask, ColumnsWork, ROW_COUNT};
+pub(crate) use columns::{
+    ByteTable, Columns, ColumnsKind, ColumnsTask, ColumnsWork, Matrix, PairTable, ROW_COUNT_MAX,
+};
 pub(crate) use emulated::Emulated;
 pub(crate) use level::LevelCipher;
 pub use level::{Level, LevelError};

@@ -12,7 +12,7 @@ use cutpoint_testing::{SplitMix64, input};
 
 use crate::harness::checks::reference_cuts;
 use crate::harness::feeds::{Feed, fed_cuts};
-use crate::harness::inputs::key_material;
+use crate::harness::inputs::{key_material, kinds};
 
 fn pick<T: Copy>(random: &mut SplitMix64, list: &[T]) -> T {
     list[random.below(list.len())]
@@ -193,30 +193,72 @@ fn levels_agree() {
     assert!(done > 0);
 }
 
+/// The rules of all columns, with sizes of data around the first positions that are hashed in rows,
+/// whole tiles of 32 and 64 rows, and whole stretches.
+#[test]
+fn columns_agree_at_edges_of_tiles_and_stretches() {
+    for text in [
+        "rabin:bits=8,window=64,min=300,max=5000",
+        "rabin:bits=20,window=33",
+        "crc:bits=9,window=100",
+        "pci:window=58,threshold=266,max=65536",
+        "gear:bits=9,table=gearhash",
+        "gear:bits=12,table=cutpoint32",
+        "fastcdc:level=1,min=256,normal=4096,max=8192",
+        "fastcdc:form=dedup-bench,avg=4k",
+        "buzhash:divisor=1024,window=48,min=100",
+        "buzhash:divisor=500,window=32,table=casync",
+    ] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let tiles = [2048, 3 * 2048, 4096, 65 * 2048, 65 * 4096];
+        let sizes = tiles.iter().flat_map(|tile| [tile - 1, tile + 1, tile + 64, tile + 513]);
+        for size in sizes.chain([0, 1, 64, 65, 577]) {
+            for (name, data) in kinds(size, size as u64) {
+                let scalar = spec.chunker_at(Level::SCALAR);
+                let expected: Vec<usize> = cuts(&*scalar, &data).collect();
+                for level in Level::available() {
+                    let chunker = spec.chunker_at(level);
+                    let ends: Vec<usize> = cuts(&*chunker, &data).collect();
+                    assert!(ends == expected, "{text}, {size} bytes of {name}: {}", level.name());
+                }
+            }
+        }
+    }
+}
+
 /// Rules that have a first stage use it on levels with columns. Otherwise, the other tests would
 /// not test it.
 #[test]
 fn stages_are_used_on_levels_with_columns() {
-    for text in [
-        "gear:bits=13",
-        "gear:bits=13,table=cutpoint32",
-        "gear:bits=13,min=1k,max=64k,start=carry",
-        "fastcdc:avg=8k",
-        "fastcdc:avg=44k",
-        "fastcdc:avg=64k",
-        "fastcdc:form=dedup-bench,avg=16k",
-        "rabin:bits=13,window=48",
-        "crc:bits=13,window=256,min=2k",
-        "buzhash:avg=8k",
-        "buzhash:divisor=4001,window=48,table=casync",
-        "pci:avg=8k",
+    // A rule that is linear has columns by AVX2. One of long hashes that skips much is not worth
+    // them by AVX-512 with tables of pairs.
+    for (text, is_worth_pairs, is_linear) in [
+        ("gear:bits=13", true, false),
+        ("gear:bits=13,table=cutpoint32", true, false),
+        ("gear:bits=13,min=1k,max=64k,start=carry", false, false),
+        ("fastcdc:avg=8k", false, false),
+        ("fastcdc:avg=44k", false, false),
+        ("fastcdc:avg=64k", false, false),
+        ("fastcdc:level=1,min=2048,normal=8192,max=32768", true, false),
+        ("fastcdc:form=dedup-bench,avg=16k", true, false),
+        ("rabin:bits=13,window=48", true, true),
+        ("crc:bits=13,window=256,min=2k", true, true),
+        ("buzhash:avg=8k", false, false),
+        ("buzhash:divisor=4001,window=48,table=casync", true, false),
+        ("pci:avg=8k", true, true),
     ] {
         let spec: Spec = text.parse().expect("the spec is right");
         for level in Level::available().into_iter().chain([Level::EMULATED]) {
-            let has_columns = ["avx512vbmi", "emulated"].contains(&level.name());
+            let has_columns = match level.name() {
+                "avx512vbmi" | "emulated" => true,
+                "avx512" => is_worth_pairs,
+                "avx2" => is_linear,
+                _ => false,
+            };
             let chunker = spec.chunker_at(level);
-            assert_eq!(chunker.level() == level, has_columns || level == Level::SCALAR, "{text}");
-            assert_eq!(chunker.batch_size() > 0, has_columns, "{text}, {}", level.name());
+            let name = format!("{text}, {}", level.name());
+            assert_eq!(chunker.level() == level, has_columns || level == Level::SCALAR, "{name}");
+            assert_eq!(chunker.batch_size() > 0, has_columns, "{name}");
         }
     }
     // Two masks with hardly a bit in common would mark too many positions, and a search that skips

@@ -42,7 +42,8 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    BuzhashColumns, Selection, Stages, WINDOW_MAX, forward_batches, is_candidate_search_faster,
+    BuzhashColumns, ColumnsKind, Selection, Stages, WINDOW_MAX, forward_batches,
+    is_candidate_search_faster,
 };
 use crate::keys::Keys;
 use crate::residue::Residue;
@@ -343,7 +344,7 @@ impl Buzhash {
             _ => Hash::Of32(Rolling::new(Turn32, params.window, |byte| entry(byte) & 0xffff_ffff)),
         };
         let residue = Residue::new(params.divisor.into(), params.remainder.into());
-        let scalar = Buzhash { params, residue, hash, stages: Stages::at(Level::SCALAR, || None) };
+        let scalar = Buzhash { params, residue, hash, stages: Stages::at(Level::SCALAR, |_| None) };
         scalar.at_level(level)
     }
 
@@ -380,19 +381,19 @@ impl Buzhash {
     /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Buzhash {
-        let stages = Stages::at(level, || self.columns());
+        let stages = Stages::at(level, |kind| self.columns(kind));
         Buzhash { stages, ..self }
     }
 
     /// Returns the columns that find the candidates; `None` if the window is too large, if runs
     /// need separate treatment, or if they do not pay.
-    fn columns(&self) -> Option<BuzhashColumns> {
+    fn columns(&self, kind: ColumnsKind) -> Option<BuzhashColumns> {
         let Params { window, runs, .. } = self.params;
-        // The gain was measured on Zen 5.
-        let gain = match self.hash {
-            Hash::Of32(_) => 8.0,
-            Hash::Of64(_) => 4.0,
+        let bytes = match self.hash {
+            Hash::Of32(_) => 4,
+            Hash::Of64(_) => 8,
         };
+        let gain = BuzhashColumns::gain(bytes, kind);
         let min = Algorithm::chunk_size_min(&self.params);
         let is_worth = is_candidate_search_faster(min, self.params.mean(), gain);
         let uses_candidates = window <= WINDOW_MAX && runs == Runs::Rolled && is_worth;

@@ -43,7 +43,7 @@ use super::{
     rounded_log2,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{GearColumns, Selection, Stages, forward_batches};
+use crate::candidates::{ColumnsKind, GearColumns, Selection, Stages, forward_batches};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -399,7 +399,7 @@ impl FastCdc {
             mask_small,
             mask_large,
             gear,
-            stages: Stages::at(Level::SCALAR, || None),
+            stages: Stages::at(Level::SCALAR, |_| None),
         };
         scalar.at_level(level)
     }
@@ -408,15 +408,15 @@ impl FastCdc {
     /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> FastCdc {
-        let stages = Stages::at(level, || self.columns());
+        let stages = Stages::at(level, |kind| self.columns(kind));
         FastCdc { stages, ..self }
     }
 
     /// Returns the columns that find the candidates of both masks.
-    fn columns(&self) -> Option<GearColumns> {
+    fn columns(&self, kind: ColumnsKind) -> Option<GearColumns> {
         // The crate's masks of few bits are not subsets of each other, and have few bits in common.
         let (min, mean) = (self.params.chunk_size_min, self.params.mean());
-        GearColumns::new(&self.gear, self.mask_small & self.mask_large, min, mean)
+        GearColumns::new(&self.gear, self.mask_small & self.mask_large, min, mean, kind)
     }
 }
 

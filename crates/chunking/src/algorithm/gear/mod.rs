@@ -45,7 +45,7 @@ use super::{
     forward_chunk_sizes, geometric, paper, power, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{GearColumns, Selection, Stages, forward_batches};
+use crate::candidates::{ColumnsKind, GearColumns, Selection, Stages, forward_batches};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
@@ -454,8 +454,13 @@ impl Gear {
         let mask = |count: u32| ((1 << count) - 1) << (params.hash_bits() - count);
         let (mask_hard, mask_easy) =
             (mask(params.bits + params.level), mask(params.bits - params.level));
-        let scalar =
-            Gear { params, mask_hard, mask_easy, gear, stages: Stages::at(Level::SCALAR, || None) };
+        let scalar = Gear {
+            params,
+            mask_hard,
+            mask_easy,
+            gear,
+            stages: Stages::at(Level::SCALAR, |_| None),
+        };
         scalar.at_level(level)
     }
 
@@ -478,14 +483,14 @@ impl Gear {
     /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Gear {
-        let stages = Stages::at(level, || self.columns());
+        let stages = Stages::at(level, |kind| self.columns(kind));
         Gear { stages, ..self }
     }
 
     /// Returns the columns that find the candidates of both masks.
-    fn columns(&self) -> Option<GearColumns> {
+    fn columns(&self, kind: ColumnsKind) -> Option<GearColumns> {
         let (min, mean) = (self.params.chunk_size_min, self.params.mean());
-        GearColumns::new(&self.gear, self.mask_hard & self.mask_easy, min, mean)
+        GearColumns::new(&self.gear, self.mask_hard & self.mask_easy, min, mean, kind)
     }
 }
 

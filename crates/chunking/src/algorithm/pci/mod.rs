@@ -25,7 +25,9 @@ use super::{
     power, unreachable_average,
 };
 use crate::about::{About, KeyUse, Parameter, ShortForm};
-use crate::candidates::{CountColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches};
+use crate::candidates::{
+    ColumnsKind, CountColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
+};
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -105,7 +107,7 @@ impl Pci {
     ) -> Pci {
         let permutation = material.map(KeyMaterial::permutation);
         let seen = permutation.as_deref().map(byte_table);
-        let scalar = Pci { params, permutation, seen, stages: Stages::at(Level::SCALAR, || None) };
+        let scalar = Pci { params, permutation, seen, stages: Stages::at(Level::SCALAR, |_| None) };
         scalar.at_level(level)
     }
 
@@ -113,12 +115,12 @@ impl Pci {
     /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Pci {
-        let stages = Stages::at(level, || self.columns());
+        let stages = Stages::at(level, |kind| self.columns(kind));
         Pci { stages, ..self }
     }
 
     /// Returns the columns that find the candidates; `None` if the window is too large.
-    fn columns(&self) -> Option<CountColumns> {
+    fn columns(&self, _: ColumnsKind) -> Option<CountColumns> {
         let Params { window, threshold, .. } = self.params;
         let least = u16::try_from(threshold).ok()?;
         (window <= WINDOW_MAX).then(|| CountColumns::new(window, least))

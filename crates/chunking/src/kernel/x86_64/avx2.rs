@@ -285,10 +285,19 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look_up(low: __m256i, high: __m256i, bytes: __m256i) -> __m256i {
+    let [lower, upper] = of_halves(low, high, bytes);
+    _mm256_and_si256(lower, upper)
+}
+
+/// Returns, for each byte, the entry of its lower half in `low`, and that of its upper half in
+/// `high`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn of_halves(low: __m256i, high: __m256i, bytes: __m256i) -> [__m256i; 2] {
     let half = _mm256_set1_epi8(15);
     let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
     let lower = _mm256_and_si256(bytes, half);
-    _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper))
+    [_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper)]
 }
 
 /// Returns the bytes of `a` that are not less than those of `b`. AVX2 compares only signed bytes
@@ -309,7 +318,7 @@ fn join(low: __m256i, high: __m256i) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(block: &Block) -> [__m256i; 2] {
+pub(super) fn load(block: &Block) -> [__m256i; 2] {
     let (low, high) = block.split_at(32);
     // SAFETY: `low` is 32 readable bytes, and `loadu` requires no alignment.
     let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
@@ -322,7 +331,7 @@ fn load(block: &Block) -> [__m256i; 2] {
 /// table.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_table(table: &[u8; 16]) -> __m256i {
+pub(super) fn load_table(table: &[u8; 16]) -> __m256i {
     // SAFETY: `table` is 16 readable bytes, and `loadu` requires no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

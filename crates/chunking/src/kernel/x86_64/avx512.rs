@@ -209,15 +209,24 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn look_up(low: __m512i, high: __m512i, bytes: __m512i) -> __m512i {
+    let [lower, upper] = of_halves(low, high, bytes);
+    _mm512_and_si512(lower, upper)
+}
+
+/// Returns, for each byte, the entry of its lower half in `low`, and that of its upper half in
+/// `high`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn of_halves(low: __m512i, high: __m512i, bytes: __m512i) -> [__m512i; 2] {
     let half = _mm512_set1_epi8(15);
     let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), half);
     let lower = _mm512_and_si512(bytes, half);
-    _mm512_and_si512(_mm512_shuffle_epi8(low, lower), _mm512_shuffle_epi8(high, upper))
+    [_mm512_shuffle_epi8(low, lower), _mm512_shuffle_epi8(high, upper)]
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(block: &Block) -> __m512i {
+pub(super) fn load(block: &Block) -> __m512i {
     // SAFETY: `block` is 64 readable bytes, and `loadu` requires no alignment.
     unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
 }
@@ -226,7 +235,7 @@ fn load(block: &Block) -> __m512i {
 /// of the table.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_table(table: &[u8; 16]) -> __m512i {
+pub(super) fn load_table(table: &[u8; 16]) -> __m512i {
     // SAFETY: `table` is 16 readable bytes, and `loadu` requires no alignment.
     _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

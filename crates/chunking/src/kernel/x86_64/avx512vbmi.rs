@@ -2,41 +2,25 @@
 //! time.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512,
-    _mm512_cmpge_epu16_mask, _mm512_cmpge_epu32_mask, _mm512_cmpge_epu64_mask,
-    _mm512_cmple_epu32_mask, _mm512_cmple_epu64_mask, _mm512_gf2p8affine_epi64_epi8,
-    _mm512_loadu_si512, _mm512_mask_blend_epi8, _mm512_min_epu16, _mm512_min_epu32,
-    _mm512_min_epu64, _mm512_movepi8_mask, _mm512_mullo_epi32, _mm512_mullo_epi64, _mm512_or_si512,
-    _mm512_permutex2var_epi8, _mm512_popcnt_epi8, _mm512_rol_epi32, _mm512_rol_epi64,
-    _mm512_rorv_epi32, _mm512_rorv_epi64, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32,
-    _mm512_set1_epi64, _mm512_shuffle_i32x4, _mm512_shuffle_i64x2, _mm512_sub_epi16,
-    _mm512_sub_epi32, _mm512_sub_epi64, _mm512_ternarylogic_epi64, _mm512_testn_epi8_mask,
-    _mm512_testn_epi16_mask, _mm512_testn_epi32_mask, _mm512_testn_epi64_mask,
-    _mm512_unpackhi_epi8, _mm512_unpackhi_epi16, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi8, _mm512_unpacklo_epi16, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
-    _mm512_xor_si512, _pdep_u64,
+    __m512i, _mm512_gf2p8affine_epi64_epi8, _mm512_mask_blend_epi8, _mm512_movepi8_mask,
+    _mm512_mullo_epi64, _mm512_permutex2var_epi8, _mm512_popcnt_epi8, _mm512_rorv_epi64,
+    _mm512_set1_epi64, _mm512_sub_epi64,
 };
 
-use super::has;
-use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, ROW_COUNT};
+use super::avx512::load;
+use super::columns512::{
+    add_16, add_32, add_64, and, any_at_most_32, any_at_most_64, any_without_16, any_without_32,
+    any_without_64, at_least_16, or, quotient_32, splat, subtract_16, transpose, turn_32, turn_64,
+    weave_16, weave_32, weave_bytes, within_32, within_64, without_16, without_32, without_64, xor,
+    xor3, zero_bytes,
+};
+use super::{columns, has, spread_bmi2 as spread};
+use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsKind, ColumnsWork, Matrix};
 
 /// A proof that this CPU has AVX-512 F, BW, DQ, VBMI and BITALG, GFNI and BMI2, and the features of
 /// the AVX2 level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx512Vbmi(());
-
-/// Defines methods of [`Columns`] by functions of this file.
-macro_rules! by {
-    ($($function:ident($($name:ident: $Type:ty),*) -> $Output:ty;)+) => {
-        $(
-            #[inline(always)]
-            fn $function(self, $($name: $Type),*) -> $Output {
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe { $function($($name),*) }
-            }
-        )+
-    };
-}
 
 impl Avx512Vbmi {
     pub(crate) fn detect() -> Option<Avx512Vbmi> {
@@ -57,114 +41,9 @@ impl Avx512Vbmi {
     }
 }
 
-impl Columns for Avx512Vbmi {
-    type Vector = __m512i;
-
-    #[inline]
-    fn enter<W: ColumnsWork<Avx512Vbmi>>(self, work: W) -> W::Output {
-        #[inline(never)]
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vbmi,avx512bitalg,gfni,avx2,bmi1,bmi2,lzcnt,popcnt"
-        )]
-        fn entered<W: ColumnsWork<Avx512Vbmi>>(columns: Avx512Vbmi, work: W) -> W::Output {
-            work.run(columns)
-        }
-        // SAFETY: only `detect` creates a value, on a CPU that has the features.
-        unsafe { entered(self, work) }
-    }
-
-    #[inline(always)]
-    fn transpose(
-        self,
-        data: &[u8],
-        first: usize,
-        stride: usize,
-        columns: &mut [__m512i; BLOCK_SIZE],
-        scratch: &mut [__m512i; BLOCK_SIZE],
-    ) {
-        // SAFETY: there is a value of this type, so this CPU has the features.
-        unsafe { transpose(data, first, stride, columns, scratch) }
-    }
-
-    #[inline(always)]
-    fn prefetch(self, data: &[u8], offset: usize) {
-        super::prefetch(data, offset);
-    }
-
-    by! {
-        splat(value: u8) -> __m512i;
-        and(a: __m512i, b: __m512i) -> __m512i;
-        or(a: __m512i, b: __m512i) -> __m512i;
-        xor(a: __m512i, b: __m512i) -> __m512i;
-        xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i;
-        look_up(table: &ByteTable, bytes: __m512i) -> __m512i;
-        multiply(bytes: __m512i, matrix: u64) -> __m512i;
-        count_ones(bytes: __m512i) -> __m512i;
-        zero_bytes(bytes: __m512i) -> u64;
-        weave_bytes(a: __m512i, b: __m512i) -> [__m512i; 2];
-        weave_16(a: __m512i, b: __m512i) -> [__m512i; 2];
-        weave_32(a: __m512i, b: __m512i) -> [__m512i; 2];
-        add_16(a: __m512i, b: __m512i) -> __m512i;
-        subtract_16(a: __m512i, b: __m512i) -> __m512i;
-        at_least_16(a: __m512i, least: u16) -> u64;
-        without_16(a: __m512i, mask: u16) -> u64;
-        add_32(a: __m512i, b: __m512i) -> __m512i;
-        turn_32(a: __m512i) -> __m512i;
-        without_32(a: __m512i, mask: u32) -> u64;
-        add_64(a: __m512i, b: __m512i) -> __m512i;
-        turn_64(a: __m512i) -> __m512i;
-        without_64(a: __m512i, mask: u64) -> u64;
-        quotient_32(a: __m512i, factor: u32, subtrahend: u32, shift: u32) -> __m512i;
-        quotient_64(a: __m512i, factor: u64, subtrahend: u64, shift: u32) -> __m512i;
-        within_32(a: __m512i, least: u32, most: u32) -> u64;
-        within_64(a: __m512i, least: u64, most: u64) -> u64;
-        any_at_most_32(vectors: [__m512i; 4], most: u32) -> bool;
-        any_at_most_64(vectors: [__m512i; 8], most: u64) -> bool;
-        any_without_16(vectors: [__m512i; 2], mask: u16) -> bool;
-        any_without_32(vectors: [__m512i; 4], mask: u32) -> bool;
-        any_without_64(vectors: [__m512i; 8], mask: u64) -> bool;
-        spread(bits: u64, places: u64) -> u64;
-    }
-}
-
-/// Defines the functions of this file that consist of one vector intrinsic.
-macro_rules! intrinsics {
-    ($($function:ident($($name:ident),+) = $intrinsic:expr;)+) => {
-        $(
-            #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512bitalg")]
-            fn $function($($name: __m512i),+) -> __m512i {
-                $intrinsic($($name),+)
-            }
-        )+
-    };
-}
-
-intrinsics! {
-    and(a, b) = _mm512_and_si512;
-    or(a, b) = _mm512_or_si512;
-    xor(a, b) = _mm512_xor_si512;
-    xor3(a, b, c) = _mm512_ternarylogic_epi64::<0x96>;
-    count_ones(bytes) = _mm512_popcnt_epi8;
-    add_16(a, b) = _mm512_add_epi16;
-    subtract_16(a, b) = _mm512_sub_epi16;
-    add_32(a, b) = _mm512_add_epi32;
-    turn_32(a) = _mm512_rol_epi32::<1>;
-    add_64(a, b) = _mm512_add_epi64;
-    turn_64(a) = _mm512_rol_epi64::<1>;
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn splat(value: u8) -> __m512i {
-    _mm512_set1_epi8(value.cast_signed())
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(bytes: &Block) -> __m512i {
-    // SAFETY: `bytes` is 64 readable bytes, and `loadu` requires no alignment.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+columns! {
+    Avx512Vbmi, Bytes, __m512i, 64,
+    "avx512f,avx512bw,avx512dq,avx512vbmi,avx512bitalg,gfni,avx2,bmi1,bmi2,lzcnt,popcnt";
 }
 
 #[inline]
@@ -177,64 +56,14 @@ fn look_up(table: &ByteTable, bytes: __m512i) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,gfni")]
-fn multiply(bytes: __m512i, matrix: u64) -> __m512i {
-    _mm512_gf2p8affine_epi64_epi8::<0>(bytes, _mm512_set1_epi64(matrix.cast_signed()))
+fn multiply(bytes: __m512i, matrix: &Matrix) -> __m512i {
+    _mm512_gf2p8affine_epi64_epi8::<0>(bytes, _mm512_set1_epi64(matrix.rows.cast_signed()))
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn zero_bytes(bytes: __m512i) -> u64 {
-    _mm512_testn_epi8_mask(bytes, bytes)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn weave_bytes(a: __m512i, b: __m512i) -> [__m512i; 2] {
-    [_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)]
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn weave_16(a: __m512i, b: __m512i) -> [__m512i; 2] {
-    [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)]
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn weave_32(a: __m512i, b: __m512i) -> [__m512i; 2] {
-    [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)]
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn at_least_16(a: __m512i, least: u16) -> u64 {
-    u64::from(_mm512_cmpge_epu16_mask(a, _mm512_set1_epi16(least.cast_signed())))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn without_16(a: __m512i, mask: u16) -> u64 {
-    u64::from(_mm512_testn_epi16_mask(a, _mm512_set1_epi16(mask.cast_signed())))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn without_32(a: __m512i, mask: u32) -> u64 {
-    u64::from(_mm512_testn_epi32_mask(a, _mm512_set1_epi32(mask.cast_signed())))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn without_64(a: __m512i, mask: u64) -> u64 {
-    u64::from(_mm512_testn_epi64_mask(a, _mm512_set1_epi64(mask.cast_signed())))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn quotient_32(a: __m512i, factor: u32, subtrahend: u32, shift: u32) -> __m512i {
-    let product = _mm512_mullo_epi32(a, _mm512_set1_epi32(factor.cast_signed()));
-    let difference = _mm512_sub_epi32(product, _mm512_set1_epi32(subtrahend.cast_signed()));
-    _mm512_rorv_epi32(difference, _mm512_set1_epi32(shift.cast_signed()))
+#[target_feature(enable = "avx512f,avx512bitalg")]
+fn count_ones(bytes: __m512i) -> __m512i {
+    _mm512_popcnt_epi8(bytes)
 }
 
 #[inline]
@@ -243,162 +72,4 @@ fn quotient_64(a: __m512i, factor: u64, subtrahend: u64, shift: u32) -> __m512i 
     let product = _mm512_mullo_epi64(a, _mm512_set1_epi64(factor.cast_signed()));
     let difference = _mm512_sub_epi64(product, _mm512_set1_epi64(subtrahend.cast_signed()));
     _mm512_rorv_epi64(difference, _mm512_set1_epi64(i64::from(shift)))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn within_32(a: __m512i, least: u32, most: u32) -> u64 {
-    let (least, most) =
-        (_mm512_set1_epi32(least.cast_signed()), _mm512_set1_epi32(most.cast_signed()));
-    u64::from(_mm512_cmpge_epu32_mask(a, least) & _mm512_cmple_epu32_mask(a, most))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn within_64(a: __m512i, least: u64, most: u64) -> u64 {
-    let (least, most) =
-        (_mm512_set1_epi64(least.cast_signed()), _mm512_set1_epi64(most.cast_signed()));
-    u64::from(_mm512_cmpge_epu64_mask(a, least) & _mm512_cmple_epu64_mask(a, most))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn any_at_most_32(vectors: [__m512i; 4], most: u32) -> bool {
-    let [a, b, c, d] = vectors;
-    let least = _mm512_min_epu32(_mm512_min_epu32(a, b), _mm512_min_epu32(c, d));
-    _mm512_cmple_epu32_mask(least, _mm512_set1_epi32(most.cast_signed())) != 0
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn any_at_most_64(vectors: [__m512i; 8], most: u64) -> bool {
-    let [a, b, c, d, e, f, g, h] = vectors;
-    let first = _mm512_min_epu64(_mm512_min_epu64(a, b), _mm512_min_epu64(c, d));
-    let second = _mm512_min_epu64(_mm512_min_epu64(e, f), _mm512_min_epu64(g, h));
-    let least = _mm512_min_epu64(first, second);
-    _mm512_cmple_epu64_mask(least, _mm512_set1_epi64(most.cast_signed())) != 0
-}
-
-// The minimum of all numbers is zero if any of them is, which takes one test instead of one for
-// each vector.
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn any_without_16(vectors: [__m512i; 2], mask: u16) -> bool {
-    let mask = _mm512_set1_epi16(mask.cast_signed());
-    let [a, b] = vectors;
-    let least = _mm512_min_epu16(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
-    _mm512_testn_epi16_mask(least, least) != 0
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn any_without_32(vectors: [__m512i; 4], mask: u32) -> bool {
-    let mask = _mm512_set1_epi32(mask.cast_signed());
-    let [a, b, c, d] = vectors;
-    let first = _mm512_min_epu32(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
-    let second = _mm512_min_epu32(_mm512_and_si512(c, mask), _mm512_and_si512(d, mask));
-    let least = _mm512_min_epu32(first, second);
-    _mm512_testn_epi32_mask(least, least) != 0
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn any_without_64(vectors: [__m512i; 8], mask: u64) -> bool {
-    let mask = _mm512_set1_epi64(mask.cast_signed());
-    let [a, b, c, d, e, f, g, h] = vectors;
-    let first = _mm512_min_epu64(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
-    let second = _mm512_min_epu64(_mm512_and_si512(c, mask), _mm512_and_si512(d, mask));
-    let third = _mm512_min_epu64(_mm512_and_si512(e, mask), _mm512_and_si512(f, mask));
-    let fourth = _mm512_min_epu64(_mm512_and_si512(g, mask), _mm512_and_si512(h, mask));
-    let least = _mm512_min_epu64(_mm512_min_epu64(first, second), _mm512_min_epu64(third, fourth));
-    _mm512_testn_epi64_mask(least, least) != 0
-}
-
-#[inline]
-#[target_feature(enable = "bmi2")]
-fn spread(bits: u64, places: u64) -> u64 {
-    _pdep_u64(bits, places)
-}
-
-/// The indexes that gather the bytes of 4 columns from two vectors of 16 rows each, in which the 4
-/// bytes of a row are together: the bytes of the first two columns, and of the last two.
-const GATHERED: [Block; 2] = {
-    let mut indexes = [[0; BLOCK_SIZE]; 2];
-    let (mut k, mut index) = (0, 0);
-    while k < 16 {
-        let mut half = 0;
-        while half < 2 {
-            indexes[half][k] = index;
-            indexes[half][16 + k] = 64 + index;
-            indexes[half][32 + k] = index + 1;
-            indexes[half][48 + k] = 64 + index + 1;
-            half += 1;
-            index += 2;
-        }
-        k += 1;
-    }
-    indexes
-};
-
-/// Transposes groups of 16 rows as matrices of 16 numbers of 32 bits each, and then the bytes of
-/// the numbers.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn transpose(
-    data: &[u8],
-    first: usize,
-    stride: usize,
-    columns: &mut [__m512i; BLOCK_SIZE],
-    scratch: &mut [__m512i; BLOCK_SIZE],
-) {
-    let mut starts = data[first..].chunks(stride);
-    for group in 0..ROW_COUNT / 16 {
-        let mut rows = [splat(0); 16];
-        for (row, bytes) in rows.iter_mut().zip(&mut starts) {
-            if let Some(bytes) = bytes.first_chunk() {
-                *row = load(bytes);
-            }
-        }
-        let mut pairs = rows;
-        for i in 0..8 {
-            let (a, b) = (rows[2 * i], rows[2 * i + 1]);
-            pairs[2 * i] = _mm512_unpacklo_epi32(a, b);
-            pairs[2 * i + 1] = _mm512_unpackhi_epi32(a, b);
-        }
-        for i in 0..4 {
-            let [a, b, c, d] = [pairs[4 * i], pairs[4 * i + 1], pairs[4 * i + 2], pairs[4 * i + 3]];
-            rows[4 * i] = _mm512_unpacklo_epi64(a, c);
-            rows[4 * i + 1] = _mm512_unpackhi_epi64(a, c);
-            rows[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
-            rows[4 * i + 3] = _mm512_unpackhi_epi64(b, d);
-        }
-        // Quarter q of rows[4 * i + k] now has column 4 * q + k of the rows 4 * i to 4 * i + 3.
-        for k in 0..4 {
-            let a = _mm512_shuffle_i32x4::<0x88>(rows[k], rows[4 + k]);
-            let b = _mm512_shuffle_i32x4::<0xdd>(rows[k], rows[4 + k]);
-            let c = _mm512_shuffle_i32x4::<0x88>(rows[8 + k], rows[12 + k]);
-            let d = _mm512_shuffle_i32x4::<0xdd>(rows[8 + k], rows[12 + k]);
-            scratch[4 * k + group] = _mm512_shuffle_i32x4::<0x88>(a, c);
-            scratch[4 * (8 + k) + group] = _mm512_shuffle_i32x4::<0xdd>(a, c);
-            scratch[4 * (4 + k) + group] = _mm512_shuffle_i32x4::<0x88>(b, d);
-            scratch[4 * (12 + k) + group] = _mm512_shuffle_i32x4::<0xdd>(b, d);
-        }
-    }
-    let (first, last) = (load(&GATHERED[0]), load(&GATHERED[1]));
-    for (groups, columns) in
-        scratch.as_chunks::<4>().0.iter().zip(columns.as_chunks_mut::<4>().0.iter_mut())
-    {
-        let [a, b, c, d] = *groups;
-        let (first_low, first_high) =
-            (_mm512_permutex2var_epi8(a, first, b), _mm512_permutex2var_epi8(c, first, d));
-        let (last_low, last_high) =
-            (_mm512_permutex2var_epi8(a, last, b), _mm512_permutex2var_epi8(c, last, d));
-        *columns = [
-            _mm512_shuffle_i64x2::<0x44>(first_low, first_high),
-            _mm512_shuffle_i64x2::<0xee>(first_low, first_high),
-            _mm512_shuffle_i64x2::<0x44>(last_low, last_high),
-            _mm512_shuffle_i64x2::<0xee>(last_low, last_high),
-        ];
-    }
 }

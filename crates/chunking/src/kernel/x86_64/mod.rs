@@ -2,8 +2,11 @@
 
 mod aesni;
 mod avx2;
+mod avx2_columns;
 mod avx512;
+mod avx512_columns;
 mod avx512vbmi;
+mod columns512;
 mod sse41;
 mod vaes;
 
@@ -176,6 +179,109 @@ macro_rules! level {
 }
 use level;
 
+/// Implements [`Columns`](super::Columns) for the proof type of a level by functions of the same
+/// file that are named like the methods, and by further ones for methods that have defaults.
+macro_rules! columns {
+    (
+        $Level:ident, $kind:ident, $Vector:ty, $rows:literal, $features:literal;
+        $($function:ident($($name:ident: $Type:ty),*) -> $Output:ty;)*
+    ) => {
+        impl Columns for $Level {
+            const KIND: ColumnsKind = ColumnsKind::$kind;
+
+            const ROWS: usize = $rows;
+
+            type Vector = $Vector;
+
+            #[inline]
+            fn enter<W: ColumnsWork<$Level>>(self, work: W) -> W::Output {
+                #[inline(never)]
+                #[target_feature(enable = $features)]
+                fn entered<W: ColumnsWork<$Level>>(columns: $Level, work: W) -> W::Output {
+                    // A vector on the stack aligns the stack. Without it, the compiler keeps those
+                    // for which it lacks registers at any address, and some cross cache lines.
+                    core::hint::black_box(columns.splat(0));
+                    work.run(columns)
+                }
+                // SAFETY: only `detect` creates a value, on a CPU that has the features.
+                unsafe { entered(self, work) }
+            }
+
+            #[inline(always)]
+            fn transpose(
+                self,
+                data: &[u8],
+                first: usize,
+                stride: usize,
+                columns: &mut [$Vector; BLOCK_SIZE],
+                scratch: &mut [$Vector; BLOCK_SIZE],
+            ) {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { transpose(data, first, stride, columns, scratch) }
+            }
+
+            #[inline(always)]
+            fn prefetch(self, data: &[u8], offset: usize) {
+                super::prefetch(data, offset);
+            }
+
+            super::columns_by! {
+                splat(value: u8) -> $Vector;
+                and(a: $Vector, b: $Vector) -> $Vector;
+                or(a: $Vector, b: $Vector) -> $Vector;
+                xor(a: $Vector, b: $Vector) -> $Vector;
+                xor3(a: $Vector, b: $Vector, c: $Vector) -> $Vector;
+                look_up(table: &ByteTable, bytes: $Vector) -> $Vector;
+                multiply(bytes: $Vector, matrix: &Matrix) -> $Vector;
+                count_ones(bytes: $Vector) -> $Vector;
+                zero_bytes(bytes: $Vector) -> u64;
+                weave_bytes(a: $Vector, b: $Vector) -> [$Vector; 2];
+                weave_16(a: $Vector, b: $Vector) -> [$Vector; 2];
+                weave_32(a: $Vector, b: $Vector) -> [$Vector; 2];
+                add_16(a: $Vector, b: $Vector) -> $Vector;
+                subtract_16(a: $Vector, b: $Vector) -> $Vector;
+                at_least_16(a: $Vector, least: u16) -> u64;
+                without_16(a: $Vector, mask: u16) -> u64;
+                add_32(a: $Vector, b: $Vector) -> $Vector;
+                turn_32(a: $Vector) -> $Vector;
+                without_32(a: $Vector, mask: u32) -> u64;
+                add_64(a: $Vector, b: $Vector) -> $Vector;
+                turn_64(a: $Vector) -> $Vector;
+                without_64(a: $Vector, mask: u64) -> u64;
+                quotient_32(a: $Vector, factor: u32, subtrahend: u32, shift: u32) -> $Vector;
+                quotient_64(a: $Vector, factor: u64, subtrahend: u64, shift: u32) -> $Vector;
+                within_32(a: $Vector, least: u32, most: u32) -> u64;
+                within_64(a: $Vector, least: u64, most: u64) -> u64;
+                any_at_most_32(vectors: [$Vector; 4], most: u32) -> bool;
+                any_at_most_64(vectors: [$Vector; 8], most: u64) -> bool;
+                any_without_16(vectors: [$Vector; 2], mask: u16) -> bool;
+                any_without_32(vectors: [$Vector; 4], mask: u32) -> bool;
+                any_without_64(vectors: [$Vector; 8], mask: u64) -> bool;
+                spread(bits: u64, places: u64) -> u64;
+                $($function($($name: $Type),*) -> $Output;)*
+            }
+        }
+    };
+}
+use columns;
+
+/// Defines methods of [`Columns`](super::Columns) by functions of the same file.
+macro_rules! columns_by {
+    ($($function:ident($($name:ident: $Type:ty),*) -> $Output:ty;)+) => {
+        $(
+            #[inline(always)]
+            fn $function(self, $($name: $Type),*) -> $Output {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { $function($($name),*) }
+            }
+        )+
+    };
+}
+use columns_by;
+
+/// The number of ones of each half of a byte.
+const HALF_ONES: [u8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];
+
 /// The indexes that reverse the bytes of two numbers of 64 bits.
 const REVERSED: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 
@@ -191,6 +297,13 @@ fn squeeze_bmi2(bits: u64, kept: u64) -> u64 {
 #[target_feature(enable = "bmi2")]
 fn nth_one_bmi2(mask: u64, n: u32) -> u32 {
     _pdep_u64(1 << n, mask).trailing_zeros()
+}
+
+/// Implements [`Columns::spread`](super::Columns::spread) by BMI2.
+#[inline]
+#[target_feature(enable = "bmi2")]
+fn spread_bmi2(bits: u64, places: u64) -> u64 {
+    _pdep_u64(bits, places)
 }
 
 /// Prefetches the cache line of byte `offset` of `data`.
