@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Instructions, branches and mispredictions of plain code, counted by valgrind where a machine has no counters.
 
-Adds rows of the kind "counters" to a folder of results. Each rule cuts two sizes of random bytes, and the difference
-of the counts is that of the additional bytes, without the start of the program and the making of the data:
+Adds rows of the kind "counters" to a folder of results. Each rule cuts two sizes of random bytes. Both runs
+make the larger one, so that the difference of the counts is that of cutting the additional bytes:
 
     cargo build --release -p cutpoint-bench --example cut-once
     research/runs/counters.py --results RESULTS --program target/release/examples/cut-once
@@ -39,7 +39,8 @@ SMALL, LARGE = 1 << 20, 3 << 20
 def counted(valgrind: str, program: Path, spec: str, size: int) -> dict[str, int]:
     """Returns the instructions, branches and mispredictions of a run of the program."""
     command = [valgrind, "--tool=cachegrind", "--cache-sim=no", "--branch-sim=yes", "--cachegrind-out-file=/dev/null"]
-    run = subprocess.run([*command, str(program), spec, str(size)], capture_output=True, text=True, check=False)
+    command += [str(program), spec, str(size), str(LARGE)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise RuntimeError(f"{spec}: {run.stderr.strip().splitlines()[-1]}")
     found = {}

@@ -11,8 +11,9 @@ use crate::format::names;
 use crate::rules;
 use crate::tree::{Run, RunMerge, write_run};
 
-/// The maximum numbers of bytes and of records of the log between two checkpoints. A start after a
-/// crash reads and applies those of up to two intervals.
+/// The numbers of bytes and of records of the log from which on a checkpoint is due. Writes wait for it
+/// from twice as many on. A start after a crash reads and applies up to four times as many: those before
+/// a checkpoint was begun, and those while it was written.
 const BYTES_MAX: u64 = 128 * 1024 * 1024;
 const RECORDS_MAX: u64 = 8 * 1024;
 /// The number of runs from which on a write waits for a merge.

@@ -158,6 +158,12 @@ impl Frontier {
         self.points.iter().filter(|point| point.speed.is_some())
     }
 
+    /// Returns the names of the algorithms of the frontier.
+    fn front(&self) -> BTreeSet<&str> {
+        let front = self.timed().filter(|point| point.is_front);
+        front.map(|point| point.algorithm.as_str()).collect()
+    }
+
     fn limit(&self, name: &str) -> Option<f64> {
         self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.speed)
     }
@@ -188,7 +194,8 @@ impl Frontier {
             size(least.target),
             short(least.gb_per_s())
         ));
-        let near: Vec<String> = targets
+        let near: Vec<String> = self
+            .whole_targets()
             .iter()
             .filter_map(|target| {
                 let fastest = self.fastest_without_loss(*target)?;
@@ -202,8 +209,9 @@ impl Frontier {
             .collect();
         if !near.is_empty() {
             sentences.push(format!(
-                "To be fast without a loss, which is the fastest of those that store at most {NEAR} % more than the least of their size: {}.",
-                listed(&near)
+                "To be fast without a loss, which is the fastest of those that store at most {NEAR} % more than the least of their size: {}.{}",
+                listed(&near),
+                self.not_whole()
             ));
         }
         sentences.extend(self.fingerprint_advice());
@@ -220,11 +228,7 @@ impl Frontier {
             .map(|point| point.algorithm.as_str())
             .filter(|name| !self.timed().any(|point| point.algorithm == *name && point.is_front))
             .collect();
-        let front: BTreeSet<&str> = self
-            .timed()
-            .filter(|point| point.is_front)
-            .map(|point| point.algorithm.as_str())
-            .collect();
+        let front = self.front();
         let (front, lost): (Vec<&str>, Vec<&str>) =
             (front.into_iter().collect(), lost.into_iter().collect());
         (!lost.is_empty()).then(|| {
@@ -252,12 +256,37 @@ impl Frontier {
         })
     }
 
+    /// Returns the sentence about the targets at which algorithms of the frontier lack a point, after
+    /// a space; nothing if there are none.
+    fn not_whole(&self) -> String {
+        let whole = self.whole_targets();
+        let all: BTreeSet<u64> = self.timed().map(|point| point.target).collect();
+        let others: Vec<String> = all.difference(&whole).map(|target| size(*target)).collect();
+        if others.is_empty() {
+            return String::new();
+        }
+        format!(" At {} an algorithm of the frontier lacks a set.", listed(&others))
+    }
+
+    /// Returns the targets at which each algorithm of the frontier has a point. At another one, the
+    /// best of those that have one says nothing about the others.
+    fn whole_targets(&self) -> BTreeSet<u64> {
+        let front = self.front();
+        let has_point = |name: &str, target: u64| {
+            self.timed().any(|point| point.algorithm == name && point.target == target)
+        };
+        let targets = self.timed().map(|point| point.target);
+        targets.filter(|target| front.iter().all(|name| has_point(name, *target))).collect()
+    }
+
     /// Returns the sentence about the fastest algorithm, the one that stores least, and the time of
-    /// a fingerprint, at the target at which the former is fastest.
+    /// a fingerprint, at the greatest target at which each algorithm of the frontier has a point.
     fn fingerprint_advice(&self) -> Option<String> {
         let hash = self.limit("BLAKE3")?;
-        let fastest = self.timed().max_by(Point::by_speed)?;
-        let rival = self.fastest_without_loss(fastest.target)?;
+        let target = *self.whole_targets().last()?;
+        let of_target = self.timed().filter(|point| point.target == target);
+        let fastest = of_target.max_by(Point::by_speed)?;
+        let rival = self.fastest_without_loss(target)?;
         let both = |point: &Point| 1.0 / (1.0 / point.gb_per_s() + 1.0 / hash);
         if rival.algorithm == fastest.algorithm {
             return Some(format!(
@@ -269,7 +298,7 @@ impl Frontier {
             ));
         }
         Some(format!(
-            "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule of all, {} at {}, makes {} GB/s in all and {} at {} {}: \
+            "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule, {} at {}, makes {} GB/s in all and {} at {} {}: \
              {} % more speed for {} % more stored bytes; without a fingerprint it is {} times as fast.",
             short(hash),
             fastest.algorithm,
@@ -530,7 +559,7 @@ mod tests {
                  possible: Gear at 4 KiB, 4.00 GB/s.",
                 "To be fast without a loss, which is the fastest of those that store at most 1 % more than the least of their \
                  size: at 4 KiB Gear (4.00 GB/s) and at 8 KiB Gear (5.00 GB/s).",
-                "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule of all, SeqCDC at 8 KiB, makes 4.00 GB/s in all \
+                "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule, SeqCDC at 8 KiB, makes 4.00 GB/s in all \
                  and Gear at 8 KiB 2.50: 60.0 % more speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
                 "A fixed size costs no time and stores 80.0 % more at best (4 KiB), and on no set least.",
                 "On the frontier are Gear and SeqCDC; for Rabin there is always another rule that stores less on average over \
@@ -540,7 +569,12 @@ mod tests {
         let mut faster = rows();
         faster.extend(rows_of("FastCDC", 8192, 30.0, &[("A", 110.0), ("B", 220.0)]));
         let sentences = Frontier::of(&faster).sentences;
-        assert!(sentences[1].ends_with("and at 8 KiB FastCDC (30.0 GB/s)."), "{sentences:?}");
+        assert!(
+            sentences[1].ends_with(
+                ": at 8 KiB FastCDC (30.0 GB/s). At 4 KiB an algorithm of the frontier lacks a set."
+            ),
+            "{sentences:?}"
+        );
         assert!(sentences[2].contains("FastCDC at 8 KiB makes 4.29 GB/s in all, and no rule"));
         assert!(sentences[4].starts_with("On the frontier are FastCDC, Gear and SeqCDC;"));
         let mut in_place = rows();

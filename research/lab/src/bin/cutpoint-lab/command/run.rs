@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<Exit> {
     }
     if definition.measures_plain_code() && !cfg!(aligned_loops) {
         report.note(
-            "the speed of plain code depends on its place in this program, by up to 1.7 times: \
+            "the speed of plain code depends on its place in this program, by up to 1.6 times: \
              RUSTFLAGS=\"-C llvm-args=-align-loops=64\" builds one that aligns its loops",
         );
     }
