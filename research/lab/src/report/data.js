@@ -11,7 +11,10 @@ const rows = given.groups.flatMap(({ k, r }) => {
 const printed = given.printed;
 // Fields that have these values are left out of the data.
 const absent = { number: null, upper: null, figure: null, headline: false, cause: "", cells: [], commits: [] };
-given.claims = given.claims.map((claim) => ({ ...absent, ...claim }));
+const passages = (places) => places.map((place) => given.passages[place]);
+given.claims = given.claims.map((claim) => ({ ...absent, ...claim })).map((claim) => ({
+  ...claim, quotes: passages(claim.quotes), reason: passages(claim.reason).join(" "), commits: passages(claim.commits),
+}));
 const claims = given.claims.filter((claim) => claim.test !== "contradiction");
 const $ = (id) => document.getElementById(id);
 const make = (tag, attributes = {}, ...children) => {

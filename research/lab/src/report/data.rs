@@ -69,6 +69,8 @@ pub(super) struct Data<'a> {
     last_time_s: u64,
     row_count: usize,
     claims: Vec<PageClaim>,
+    /// The distinct passages, sentences and commits of the claims.
+    passages: Vec<String>,
     frontier: Frontier,
     printed: Value,
     /// The distinct texts of the rows.
@@ -84,7 +86,8 @@ struct PageClaim {
     paper: String,
     place: String,
     says: String,
-    quotes: Vec<String>,
+    /// The indices of the passages of the paper.
+    quotes: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,10 +105,11 @@ struct PageClaim {
     /// The numbers of a table: metric, target, theirs, ours, verdict.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cells: Vec<(String, u64, Short, Short, &'static str)>,
-    reason: String,
-    /// The commits of the rows that answer it; none if all rows of the page have one.
+    /// The indices of the sentences of the reason.
+    reason: Vec<usize>,
+    /// The indices of the commits of the rows that answer it; none if all rows of the page have one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    commits: Vec<String>,
+    commits: Vec<usize>,
     time_s: u64,
 }
 
@@ -158,6 +162,40 @@ impl<'a> Texts<'a> {
     }
 }
 
+/// A list of the distinct texts of claims, and their indices. Claims of one kind share most of them.
+#[derive(Default)]
+struct Passages {
+    list: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Passages {
+    fn place(&mut self, text: &str) -> usize {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        self.list.push(text.to_owned());
+        self.places.insert(text.to_owned(), self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    fn places(&mut self, texts: &[String]) -> Vec<usize> {
+        texts.iter().map(|text| self.place(text)).collect()
+    }
+
+    /// Returns the indices of the sentences of a text, which a space joins.
+    fn sentences(&mut self, text: &str) -> Vec<usize> {
+        let ends = text.match_indices(". ").map(|(at, _)| at + 1);
+        let mut start = 0;
+        let mut places = Vec::new();
+        for end in ends.chain([text.len()]) {
+            places.push(self.place(&text[start..end]));
+            start = end + 1;
+        }
+        places
+    }
+}
+
 impl<'a> Data<'a> {
     /// Returns the data of the page of `results`.
     ///
@@ -172,6 +210,11 @@ impl<'a> Data<'a> {
         let (name, question) = name_and_question(results);
         let commits: BTreeSet<&str> = rows.iter().map(|row| row.commit.as_str()).collect();
         let has_one_commit = commits.len() == 1;
+        let mut passages = Passages::default();
+        let claims = answered(rows)
+            .into_iter()
+            .map(|answered| PageClaim::of(answered, has_one_commit, &mut passages))
+            .collect();
         Ok(Data {
             name,
             question,
@@ -181,10 +224,8 @@ impl<'a> Data<'a> {
             first_time_s: times().min().unwrap_or(0),
             last_time_s: times().max().unwrap_or(0),
             row_count: rows.len(),
-            claims: answered(rows)
-                .into_iter()
-                .map(|answered| PageClaim::of(answered, has_one_commit))
-                .collect(),
+            claims,
+            passages: passages.list,
             frontier: Frontier::of(rows),
             printed: serde_json::from_str(PRINTED)?,
             texts: texts.list,
@@ -194,14 +235,14 @@ impl<'a> Data<'a> {
 }
 
 impl PageClaim {
-    fn of(answered: AnsweredClaim, has_one_commit: bool) -> PageClaim {
+    fn of(answered: AnsweredClaim, has_one_commit: bool, passages: &mut Passages) -> PageClaim {
         let AnsweredClaim { claim, answer, .. } = answered;
         PageClaim {
             id: claim.id,
             paper: claim.paper,
             place: claim.place,
             says: claim.says,
-            quotes: claim.quotes,
+            quotes: passages.places(&claim.quotes),
             number: claim.number,
             upper: claim.upper,
             test: claim.test,
@@ -220,8 +261,11 @@ impl PageClaim {
                     (cell.metric, cell.target, theirs, ours, cell.verdict.name())
                 })
                 .collect(),
-            reason: answer.reason,
-            commits: if has_one_commit { Vec::new() } else { answer.origin.commits },
+            reason: passages.sentences(&answer.reason),
+            commits: match has_one_commit {
+                true => Vec::new(),
+                false => passages.places(&answer.origin.commits),
+            },
             time_s: answer.origin.time_s,
         }
     }
