@@ -258,8 +258,7 @@ impl Claim {
                     let missing = if selector.lacks_avx512(rows) {
                         "needs AVX-512, which the processor of these results lacks".to_owned()
                     } else if selector.lacks_volume(rows) {
-                        "no rows of a volume are in this record; papers-volume.md has them"
-                            .to_owned()
+                        "no rows of a volume are in this record".to_owned()
                     } else {
                         format!("not among these results: {selector}")
                     };

@@ -257,7 +257,7 @@ fn missing_row_is_named() {
     assert_eq!(reason(&[wide("plain")]), missing, "no forms of the papers");
     let served = Selector { measure: Some("volume".to_owned()), ..select("") };
     let wanted = Claim { rows: vec![served], ..claim(Test::Value, 1.0, &[]) };
-    let lacking = "no rows of a volume are in this record; papers-volume.md has them.";
+    let lacking = "no rows of a volume are in this record.";
     assert_eq!(wanted.answer(&[wide("plain")]).reason, lacking, "a record without volumes");
     let other = Row { measure: "volume".to_owned(), ..Row::new("growth", 1.0, "") };
     let missing = wanted.answer(&[other]).reason;
