@@ -298,14 +298,13 @@ impl Frontier {
             ));
         }
         Some(format!(
-            "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule, {} at {}, makes {} GB/s in all and {} at {} {}: \
+            "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule at {}, {}, makes {} GB/s in all and {} {}: \
              {} % more speed for {} % more stored bytes; without a fingerprint it is {} times as fast.",
             short(hash),
+            size(target),
             fastest.algorithm,
-            size(fastest.target),
             short(both(fastest)),
             rival.algorithm,
-            size(rival.target),
             short(both(rival)),
             short(100.0 * (both(fastest) / both(rival) - 1.0)),
             short(100.0 * ((100.0 + fastest.excess) / (100.0 + rival.excess) - 1.0)),
@@ -559,8 +558,8 @@ mod tests {
                  possible: Gear at 4 KiB, 4.00 GB/s.",
                 "To be fast without a loss, which is the fastest of those that store at most 1 % more than the least of their \
                  size: at 4 KiB Gear (4.00 GB/s) and at 8 KiB Gear (5.00 GB/s).",
-                "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule, SeqCDC at 8 KiB, makes 4.00 GB/s in all \
-                 and Gear at 8 KiB 2.50: 60.0 % more speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
+                "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule at 8 KiB, SeqCDC, makes 4.00 GB/s in all \
+                 and Gear 2.50: 60.0 % more speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
                 "A fixed size costs no time and stores 80.0 % more at best (4 KiB), and on no set least.",
                 "On the frontier are Gear and SeqCDC; for Rabin there is always another rule that stores less on average over \
                  these sets and is as fast, which can differ on a single set.",
@@ -595,7 +594,8 @@ mod tests {
         let sentences = Frontier::of(&rows).sentences;
         assert!(sentences[1].ends_with("at 4 KiB AE (8.00 GB/s)."), "{sentences:?}");
         assert!(
-            sentences[2].contains("SeqCDC at 4 KiB, makes 4.00 GB/s in all and AE at 4 KiB 3.08"),
+            sentences[2]
+                .contains("the fastest rule at 4 KiB, SeqCDC, makes 4.00 GB/s in all and AE 3.08"),
             "{sentences:?}"
         );
     }

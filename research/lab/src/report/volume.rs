@@ -39,11 +39,11 @@ pub(super) fn volume_table(text: &mut String, rows: &[Row]) {
     if lines.is_empty() {
         return;
     }
-    *text += "\n## BURST on a volume\n\nMedians. Speeds are bytes of the files over CPU time of the server, and over wall time, which has the kernel, \
+    *text += "\n## BURST on a volume\n\nMedians of the repeats; of two, their mean. Speeds are bytes of the files over CPU time of the server, and over wall time, which has the kernel, \
               the client and what else the machine did. DT and BT are one table here, with one index more by fingerprint, so that their bytes are one \
               number; its entries have one size. A Raw variant has a raw head or tail in place of a checksum. Shares of a core are of a run of its own \
-              with samples, on VM with blocks of 4 and 16 KiB. `nbdcopy` copies the concatenated files without a file system. \
-              Files that do not fill a block are padded with zeros, so that ratios of small files rise with the size of blocks.\n\n";
+              with samples, on VM with blocks of 4 and 16 KiB. `nbdcopy` copies the files, each from a block on, without a file system. \
+              The last block of a file is padded with zeros, which BURST finds. Ratios leave out blocks of zeros, and speeds count them: 45 % of VM.\n\n";
     let titles = COLUMNS.map(|(title, ..)| title);
     *text += &format!("| data set | blocks | algorithm | client | {} |\n", titles.join(" | "));
     *text += &format!("|{}\n", " --- |".repeat(4 + COLUMNS.len()));
