@@ -55,6 +55,9 @@ use crate::{Chunker, Level};
 /// of their ends.
 const BATCH_SIZE: usize = 4 * ROW_TILES_MAX * TILE_SIZE_MAX;
 
+/// The maximum number of tiles in a row whose number may be even.
+const FEW_TILES: usize = 8;
+
 /// The parts of a rule that the second stage needs.
 pub(crate) trait Selection: Chunker {
     /// Returns the first position of a chunk, in bytes from its start, that may end it.
@@ -297,8 +300,9 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
             if tiles == 0 {
                 return (chunk, place);
             }
-            // An odd number, like the maximum.
-            let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
+            // All of a few, which the first-level cache holds, or else an odd number, like the maximum.
+            let row_tiles =
+                if tiles <= FEW_TILES { tiles } else { (tiles.min(ROW_TILES_MAX) - 1) | 1 };
             candidates.make(columns, hash, rule.permutation(), data, block, row_tiles);
             let block_end = block + row_tiles * C::TILE_SIZE;
             loop {
