@@ -1,6 +1,7 @@
 //! The data of the page: claims with their answers, and the rows that its charts and tables show.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -147,49 +148,34 @@ impl Serialize for Short {
 }
 
 /// A list of distinct texts, and their indices.
-#[derive(Default)]
-struct Texts<'a> {
-    list: Vec<&'a str>,
-    places: HashMap<&'a str, usize>,
+struct Texts<T> {
+    list: Vec<T>,
+    places: HashMap<T, usize>,
 }
 
-impl<'a> Texts<'a> {
-    fn place(&mut self, text: &'a str) -> usize {
-        *self.places.entry(text).or_insert_with(|| {
-            self.list.push(text);
+impl<T> Default for Texts<T> {
+    fn default() -> Texts<T> {
+        Texts { list: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Texts<T> {
+    fn place(&mut self, text: T) -> usize {
+        *self.places.entry(text).or_insert_with_key(|text| {
+            self.list.push(text.clone());
             self.list.len() - 1
         })
     }
 }
 
-/// A list of the distinct texts of claims, and their indices. Claims of one kind share most of them.
-#[derive(Default)]
-struct Passages {
-    list: Vec<String>,
-    places: HashMap<String, usize>,
-}
-
-impl Passages {
-    fn place(&mut self, text: &str) -> usize {
-        if let Some(place) = self.places.get(text) {
-            return *place;
-        }
-        self.list.push(text.to_owned());
-        self.places.insert(text.to_owned(), self.list.len() - 1);
-        self.list.len() - 1
-    }
-
-    fn places(&mut self, texts: &[String]) -> Vec<usize> {
-        texts.iter().map(|text| self.place(text)).collect()
-    }
-
+impl Texts<String> {
     /// Returns the indices of the sentences of a text, which a space joins.
     fn sentences(&mut self, text: &str) -> Vec<usize> {
         let ends = text.match_indices(". ").map(|(at, _)| at + 1);
         let mut start = 0;
         let mut places = Vec::new();
         for end in ends.chain([text.len()]) {
-            places.push(self.place(&text[start..end]));
+            places.push(self.place(text[start..end].to_owned()));
             start = end + 1;
         }
         places
@@ -210,7 +196,7 @@ impl<'a> Data<'a> {
         let (name, question) = name_and_question(results);
         let commits: BTreeSet<&str> = rows.iter().map(|row| row.commit.as_str()).collect();
         let has_one_commit = commits.len() == 1;
-        let mut passages = Passages::default();
+        let mut passages = Texts::default();
         let claims = answered(rows)
             .into_iter()
             .map(|answered| PageClaim::of(answered, has_one_commit, &mut passages))
@@ -235,14 +221,18 @@ impl<'a> Data<'a> {
 }
 
 impl PageClaim {
-    fn of(answered: AnsweredClaim, has_one_commit: bool, passages: &mut Passages) -> PageClaim {
+    fn of(
+        answered: AnsweredClaim,
+        has_one_commit: bool,
+        passages: &mut Texts<String>,
+    ) -> PageClaim {
         let AnsweredClaim { claim, answer, .. } = answered;
         PageClaim {
             id: claim.id,
             paper: claim.paper,
             place: claim.place,
             says: claim.says,
-            quotes: passages.places(&claim.quotes),
+            quotes: claim.quotes.into_iter().map(|quote| passages.place(quote)).collect(),
             number: claim.number,
             upper: claim.upper,
             test: claim.test,
@@ -264,7 +254,7 @@ impl PageClaim {
             reason: passages.sentences(&answer.reason),
             commits: match has_one_commit {
                 true => Vec::new(),
-                false => passages.places(&answer.origin.commits),
+                false => answer.origin.commits.into_iter().map(|it| passages.place(it)).collect(),
             },
             time_s: answer.origin.time_s,
         }
@@ -272,7 +262,7 @@ impl PageClaim {
 }
 
 /// Returns the rows that the page shows, in groups.
-fn groups<'a>(rows: &'a [Row], texts: &mut Texts<'a>) -> Vec<Group> {
+fn groups<'a>(rows: &'a [Row], texts: &mut Texts<&'a str>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<[u64; 6], usize> = HashMap::new();
     for row in rows.iter().filter(|row| is_shown(row)) {

@@ -26,6 +26,7 @@ pub(super) struct Frontier {
     /// The algorithms and targets that lack a data set, with the number of those that they have.
     incomplete: Vec<(String, u64, usize)>,
     /// The data sets of which a fixed size stores less than every algorithm that reads its input.
+    #[serde(skip)]
     fixed_best: Vec<String>,
     /// The advice, computed from the points and limits.
     sentences: Vec<String>,
@@ -86,22 +87,22 @@ impl Frontier {
             limits: limits(rows),
             ..Frontier::default()
         };
-        let least = |data: &str, is_fixed: bool| {
-            let of_set = cells.iter().filter(|((set, algorithm, _), _)| {
-                *set == data && (*algorithm == FIXED) == is_fixed
-            });
+        let least = |data: &str, counts: &dyn Fn(&str, u64) -> bool| {
+            let of_set = cells
+                .iter()
+                .filter(|((set, algorithm, target), _)| *set == data && counts(algorithm, *target));
             of_set.filter_map(|(_, cell)| cell.stored).fold(f64::INFINITY, f64::min)
         };
-        let is_fixed_best = |data: &&&str| least(data, true) < least(data, false);
+        let is_fixed_best = |data: &&&str| {
+            least(data, &|algorithm, _| algorithm == FIXED)
+                < least(data, &|algorithm, _| algorithm != FIXED)
+        };
         frontier.fixed_best =
             sets.iter().filter(is_fixed_best).map(|&data| data.to_owned()).collect();
         let keys: BTreeSet<(&str, u64)> =
             cells.keys().map(|(_, algorithm, target)| (*algorithm, *target)).collect();
         let best = |data: &str, only: Option<u64>| {
-            let of_set = cells.iter().filter(|((set, _, target), _)| {
-                *set == data && only.is_none_or(|only| only == *target)
-            });
-            of_set.filter_map(|(_, cell)| cell.stored).fold(f64::INFINITY, f64::min)
+            least(data, &|_, target| only.is_none_or(|only| only == target))
         };
         for (algorithm, target) in keys {
             let of_sets: Vec<(&str, Cell)> = sets
@@ -223,12 +224,12 @@ impl Frontier {
 
     /// Returns the sentence about the algorithms that no frontier needs.
     fn frontier_advice(&self) -> Option<String> {
+        let front = self.front();
         let lost: BTreeSet<&str> = self
             .timed()
             .map(|point| point.algorithm.as_str())
-            .filter(|name| !self.timed().any(|point| point.algorithm == *name && point.is_front))
+            .filter(|name| !front.contains(name))
             .collect();
-        let front = self.front();
         let (front, lost): (Vec<&str>, Vec<&str>) =
             (front.into_iter().collect(), lost.into_iter().collect());
         (!lost.is_empty()).then(|| {
