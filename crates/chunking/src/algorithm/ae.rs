@@ -36,7 +36,7 @@ use core::fmt;
 use super::blocks::{Above, Below, Blocks, Values};
 pub use super::bytes::Cut;
 use super::bytes::{BlockRule, byte_chunker};
-use super::sequence::{Bytes, Numbers, START_SIZE, Sequence};
+use super::sequence::{Bytes, Numbers, Sequence};
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, check_value_size, far_from_max,
     least_with_mean, power,
@@ -275,10 +275,10 @@ impl Params {
             return Some(lest);
         }
         let mut seen = 1;
-        if self.window >= START_SIZE
-            && let Some(start) = sequence.first_extreme(0)
-        {
-            (extreme, at, seen) = (sequence.value(start), start, START_SIZE);
+        // Nearly all values that are more extreme than those before them are at the start, and each
+        // would be a branch that is not predicted.
+        if let Some((first, end)) = sequence.extreme_from::<false>(0, self.window) {
+            (extreme, at, seen) = (sequence.value(first), first, end);
         }
         loop {
             // Only a more extreme value can come before the end of the window.
@@ -286,8 +286,10 @@ impl Params {
             if sequence.is_last(extreme) {
                 sequence.prefetch_next((end + 1).min(count), self.window);
             }
-            match sequence.first_beyond(extreme, seen..(end + 1).min(count)) {
-                Some(i) => (extreme, at, seen) = (sequence.value(i), i, i + 1),
+            match sequence.next_extreme(extreme, 0, seen..(end + 1).min(count)) {
+                Some(found) => {
+                    (extreme, at, seen) = (sequence.value(found.first), found.first, found.end);
+                }
                 None => return (end < count).then_some(end + self.cut.step()),
             }
         }

@@ -4,8 +4,8 @@
 use core::ops::Range;
 
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, VALUE_SIZE_MAX,
-    ValueBlock,
+    BLOCK_SIZE, Block, Extremes, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock,
+    VALUE_SIZE_MAX, ValueBlock, ValueSpan,
 };
 
 /// The size of a cache line, in bytes.
@@ -68,14 +68,23 @@ pub(crate) trait Values: Copy {
         size: usize,
     ) -> u64;
 
-    /// Returns the most extreme value of `size` bytes that begins in the first block of `bytes`, as
-    /// [`Kernel::greatest_value`] does.
-    fn extreme_value<K: Kernel, E: Extreme>(
+    /// Calls [`Extreme::next_extreme`] on the values.
+    fn next_extreme<K: Kernel, E: Extreme>(
         self,
         kernel: K,
-        bytes: &ValueBlock,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
         size: usize,
-    ) -> Option<u64>;
+        by_prefix: &mut bool,
+    ) -> Option<Extremes>;
+
+    /// Calls [`Extreme::extreme_at`] on the values; `None` if they are not the bytes themselves.
+    fn extreme_at<K: Kernel, E: Extreme, const LAST: bool>(
+        self,
+        kernel: K,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<usize>;
 
     /// Evaluates a question about the values of a block.
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
@@ -155,13 +164,25 @@ impl Values for AsItIs {
     }
 
     #[inline(always)]
-    fn extreme_value<K: Kernel, E: Extreme>(
+    fn next_extreme<K: Kernel, E: Extreme>(
         self,
         kernel: K,
-        bytes: &ValueBlock,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
         size: usize,
-    ) -> Option<u64> {
-        E::extreme_value(kernel, bytes, size)
+        by_prefix: &mut bool,
+    ) -> Option<Extremes> {
+        E::next_extreme(kernel, bytes, bound, size, by_prefix)
+    }
+
+    #[inline(always)]
+    fn extreme_at<K: Kernel, E: Extreme, const LAST: bool>(
+        self,
+        kernel: K,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<usize> {
+        E::extreme_at::<K, LAST>(kernel, bytes, size)
     }
 
     #[inline(always)]
@@ -244,13 +265,25 @@ impl Values for PermutedBytes<'_> {
     }
 
     #[inline(always)]
-    fn extreme_value<K: Kernel, E: Extreme>(
+    fn next_extreme<K: Kernel, E: Extreme>(
         self,
         kernel: K,
-        bytes: &ValueBlock,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
         size: usize,
-    ) -> Option<u64> {
-        E::extreme_value(kernel, &bytes.map(|byte| self.value(byte)), size)
+        by_prefix: &mut bool,
+    ) -> Option<Extremes> {
+        E::next_extreme(kernel, &bytes.map(|byte| self.value(byte)), bound, size, by_prefix)
+    }
+
+    #[inline(always)]
+    fn extreme_at<K: Kernel, E: Extreme, const LAST: bool>(
+        self,
+        _: K,
+        _: &[u8],
+        _: usize,
+    ) -> Option<usize> {
+        None
     }
 
     #[inline(always)]
@@ -342,8 +375,22 @@ pub(crate) trait Extreme: Question {
         size: usize,
     ) -> u64;
 
-    /// Returns the most extreme value of `size` bytes, as [`Kernel::greatest_value`] does.
-    fn extreme_value<K: Kernel>(kernel: K, bytes: &ValueBlock, size: usize) -> Option<u64>;
+    /// Searches for a value not less extreme than that of the first bytes of `bound`, as
+    /// [`Kernel::next_extreme`] does.
+    fn next_extreme<K: Kernel>(
+        kernel: K,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+        by_prefix: &mut bool,
+    ) -> Option<Extremes>;
+
+    /// Returns the position of the most extreme value, as [`Kernel::extreme_at`] does.
+    fn extreme_at<K: Kernel, const LAST: bool>(
+        kernel: K,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<usize>;
 }
 
 impl Extreme for Above {
@@ -387,8 +434,23 @@ impl Extreme for Above {
     }
 
     #[inline(always)]
-    fn extreme_value<K: Kernel>(kernel: K, bytes: &ValueBlock, size: usize) -> Option<u64> {
-        kernel.greatest_value(bytes, size)
+    fn next_extreme<K: Kernel>(
+        kernel: K,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+        by_prefix: &mut bool,
+    ) -> Option<Extremes> {
+        kernel.next_extreme::<false>(bytes, bound, size, by_prefix)
+    }
+
+    #[inline(always)]
+    fn extreme_at<K: Kernel, const LAST: bool>(
+        kernel: K,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<usize> {
+        kernel.extreme_at::<false, LAST>(bytes, size)
     }
 }
 
@@ -433,8 +495,23 @@ impl Extreme for Below {
     }
 
     #[inline(always)]
-    fn extreme_value<K: Kernel>(kernel: K, bytes: &ValueBlock, size: usize) -> Option<u64> {
-        kernel.least_value(bytes, size)
+    fn next_extreme<K: Kernel>(
+        kernel: K,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+        by_prefix: &mut bool,
+    ) -> Option<Extremes> {
+        kernel.next_extreme::<true>(bytes, bound, size, by_prefix)
+    }
+
+    #[inline(always)]
+    fn extreme_at<K: Kernel, const LAST: bool>(
+        kernel: K,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<usize> {
+        kernel.extreme_at::<true, LAST>(bytes, size)
     }
 }
 

@@ -33,13 +33,13 @@ use core::fmt;
 
 use super::blocks::{AHEAD, Above, Blocks, Values};
 use super::bytes::{BlockRule, byte_chunker};
-use super::sequence::{Bytes, Numbers, START_SIZE, Sequence};
+use super::sequence::{Bytes, Numbers, Sequence};
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, check_value_size, far_from_max,
     least_with_mean, power,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::kernel::Kernel;
+use crate::kernel::{Extremes, Kernel};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
 
@@ -212,10 +212,8 @@ impl Params {
             // The candidates from `first` to `seen` are refuted, too, except `at`: none of these
             // values is greater than the value at `at`, and none behind it is equal.
             let (mut at, mut seen) = (first, first + 1);
-            if window >= START_SIZE
-                && let Some(last) = sequence.last_extreme(first)
-            {
-                (at, seen) = (last, first + START_SIZE);
+            if let Some(found) = sequence.extreme_from::<true>(first, window) {
+                (at, seen) = found;
             }
             // If the greatest value of all was there, there may be others.
             if let Some(greatest) = before.filter(|&before| sequence.is_last(before))
@@ -230,22 +228,24 @@ impl Params {
                     return None;
                 }
                 let found = if S::ARE_RARELY_EQUAL {
-                    sequence.first_from(greatest, seen..behind)
+                    sequence.next_from(greatest, at + 1, seen..behind)
                 } else {
-                    sequence.first_beyond(greatest, seen..behind)
+                    sequence.next_extreme(greatest, at, seen..behind)
                 };
                 // Equal values may be many: the next greater one refutes all of them, and else the
                 // last of them is the candidate.
                 let (greater, equal) = match found {
-                    Some(next) if S::is_beyond(sequence.value(next), greatest) => {
-                        (Some(next), next..next)
+                    Some(found) if S::is_beyond(sequence.value(found.last), greatest) => {
+                        (Some(found), behind..behind)
                     }
-                    Some(next) => (sequence.first_beyond(greatest, next + 1..behind), next..behind),
+                    Some(Extremes { last, end, .. }) => {
+                        (sequence.next_extreme(greatest, at, end..behind), last..behind)
+                    }
                     None if S::ARE_RARELY_EQUAL => break,
                     None => (None, seen..behind),
                 };
-                if let Some(greater) = greater {
-                    (at, seen) = (greater, greater + 1);
+                if let Some(found) = greater {
+                    (at, seen) = (found.last, found.end);
                     greatest = sequence.value(at);
                 } else if let Some(equal) = sequence.last_from(greatest, equal) {
                     if sequence.is_last(greatest) {
@@ -282,8 +282,8 @@ impl Params {
         let is_above_before = before.is_some_and(|before| !S::is_beyond(before, greatest));
         let start = if is_above_before { first } else { at - self.window };
         match self.form {
-            Form::Released => sequence.first_beyond(greatest, start..first).is_none(),
-            Form::Strict => sequence.first_from(greatest, start..at).is_none(),
+            Form::Released => sequence.next_extreme(greatest, start, start..first).is_none(),
+            Form::Strict => sequence.next_from(greatest, start, start..at).is_none(),
         }
     }
 }

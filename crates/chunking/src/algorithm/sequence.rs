@@ -4,8 +4,11 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::blocks::{Blocks, Extreme, LINE_SIZE, Values};
-use crate::kernel::{BLOCK_SIZE, Kernel, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX, ValueBlock};
+use super::blocks::{AHEAD, Blocks, Extreme, LINE_SIZE, Values};
+use crate::kernel::{
+    BLOCK_SIZE, Extremes, Kernel, SPAN_SIZE, TAIL_SIZE, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX,
+    ValueBlock, ValueSpan,
+};
 
 /// The values of a chunk, one for each position at which a whole value begins.
 pub(super) trait Sequence: Copy {
@@ -26,21 +29,28 @@ pub(super) trait Sequence: Copy {
     /// Returns `true` if no value is more extreme than `value`.
     fn is_last(self, value: Self::Value) -> bool;
 
-    /// Returns the first index in `range` of a value more extreme than `value`.
-    fn first_beyond(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
+    /// Searches `range` for a value more extreme than `value`. If there is one, returns the most
+    /// extreme values of the range before an end somewhere behind that value.
+    ///
+    /// No value from `known` on to the range is more extreme.
+    fn next_extreme(
+        self,
+        value: Self::Value,
+        known: usize,
+        range: Range<usize>,
+    ) -> Option<Extremes>;
 
-    /// Returns the first index in `range` of a value not less extreme than `value`.
-    fn first_from(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
+    /// Searches `range` for a value not less extreme than `value`, as [`Sequence::next_extreme`]
+    /// does. All values from `known` on to the range are less extreme.
+    fn next_from(self, value: Self::Value, known: usize, range: Range<usize>) -> Option<Extremes>;
 
     /// Returns the last index in `range` of a value not less extreme than `value`.
     fn last_from(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
 
-    /// Returns the first index of the most extreme of the [`START_SIZE`] values from `start` on;
-    /// `None` if there are fewer, or if finding it at once is no faster than one after the other.
-    fn first_extreme(self, start: usize) -> Option<usize>;
-
-    /// Works as [`Sequence::first_extreme`] and returns the last index.
-    fn last_extreme(self, start: usize) -> Option<usize>;
+    /// Returns the most extreme of the values from `start` on, before an end at most `room` behind
+    /// it, and that end: the last of equal ones if `LAST` is set, and the first one if not. `None` if
+    /// finding values at once is no faster than one after the other, or if there are few.
+    fn extreme_from<const LAST: bool>(self, start: usize, room: usize) -> Option<(usize, usize)>;
 
     /// Calls [`Blocks::prefetch_next`].
     fn prefetch_next(self, next: usize, window: usize);
@@ -48,15 +58,6 @@ pub(super) trait Sequence: Copy {
     /// Calls [`Blocks::prefetch`].
     fn prefetch(self, range: Range<usize>);
 }
-
-/// The prefetch distance, in bytes. The values are looked at in order, which the hardware predicts,
-/// so that this prefetch only brings them from the second-level cache.
-const AHEAD: usize = 8 * LINE_SIZE;
-
-/// The number of values at the start of a search of which the most extreme one is found without a
-/// branch. Nearly all values that are more extreme than those before them are there, and each would
-/// be a branch that is not predicted.
-pub(super) const START_SIZE: usize = 4 * BLOCK_SIZE;
 
 /// Values of one byte, with the order of `E`.
 #[derive(Clone, Copy)]
@@ -98,13 +99,13 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Bytes<'_, K, V, E> {
     }
 
     #[inline(always)]
-    fn first_beyond(self, value: u8, range: Range<usize>) -> Option<usize> {
-        self.blocks.first_beyond::<E>(value, range)
+    fn next_extreme(self, value: u8, _: usize, range: Range<usize>) -> Option<Extremes> {
+        self.blocks.first_beyond::<E>(value, range).map(Extremes::single)
     }
 
     #[inline(always)]
-    fn first_from(self, value: u8, range: Range<usize>) -> Option<usize> {
-        self.blocks.first(E::from(value), range)
+    fn next_from(self, value: u8, _: usize, range: Range<usize>) -> Option<Extremes> {
+        self.blocks.first(E::from(value), range).map(Extremes::single)
     }
 
     #[inline(always)]
@@ -113,12 +114,7 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Bytes<'_, K, V, E> {
     }
 
     #[inline(always)]
-    fn first_extreme(self, _: usize) -> Option<usize> {
-        None
-    }
-
-    #[inline(always)]
-    fn last_extreme(self, _: usize) -> Option<usize> {
+    fn extreme_from<const LAST: bool>(self, _: usize, _: usize) -> Option<(usize, usize)> {
         None
     }
 
@@ -192,57 +188,49 @@ impl<'a, K: Kernel, V: Values, E: Extreme> Numbers<'a, K, V, E> {
         self.reaching(bound, bytes)
     }
 
-    /// Returns the start of the block with the most extreme of the [`START_SIZE`] values from
-    /// `start` on, and the mask of the values of that block that equal it. A block takes the place
-    /// of an earlier one if `is_taken` holds for their most extreme values.
+    /// Searches the values of the span at `start` for one that reaches `bound`, as
+    /// [`Kernel::next_extreme`] does; `None` also if the data ends in the span.
     #[inline(always)]
-    fn extreme_of_start(
-        self,
-        start: usize,
-        is_taken: impl Fn(u64, u64) -> bool,
-    ) -> Option<(usize, u64)> {
+    fn search_span(self, bound: u64, start: usize, by_prefix: &mut bool) -> Option<Extremes> {
         let Blocks { kernel, data, values } = self.blocks;
-        let bytes = data.get(start..start + START_SIZE + VALUE_SIZE_MAX - 1)?;
-        let (mut extreme, mut at) = (0, 0);
-        for offset in (0..START_SIZE).step_by(BLOCK_SIZE) {
-            let block = bytes[offset..].first_chunk()?;
-            let value = values.extreme_value::<K, E>(kernel, block, self.size)?;
-            let is_taken = offset == 0 || is_taken(value, extreme);
-            at = if is_taken { offset } else { at };
-            extreme = if is_taken { value } else { extreme };
-        }
-        Some((start + at, self.reaching(extreme, bytes[at..].first_chunk()?)))
+        let bytes = data.get(start..)?.first_chunk()?;
+        let bound = bound.to_be_bytes();
+        let found = values.next_extreme::<K, E>(kernel, bytes, bound, self.size, by_prefix);
+        found.map(|found| found.behind(start))
     }
 
-    /// Returns the first index in `range` of a value that reaches `bound`.
-    ///
-    /// The first two bytes of a value decide nearly everywhere. All bytes are compared only where a
-    /// pair is not less extreme than that of the bound, in a branch of its own: compilers turn
-    /// masks that meet into vectors of single bits.
+    /// Searches `range` for a value that reaches `bound`. If there is one, returns the most extreme
+    /// values of the range before an end somewhere behind that value. No value from `known` on to
+    /// the range reaches the bound.
     #[inline(always)]
-    fn first(self, bound: u64, range: Range<usize>) -> Option<usize> {
-        let Blocks { kernel, data, values } = self.blocks;
-        let [first, second, ..] = bound.to_be_bytes();
+    fn search(self, bound: u64, known: usize, range: Range<usize>) -> Option<Extremes> {
+        let Blocks { kernel, data, .. } = self.blocks;
+        // The last span ends with the range. It may begin with known values.
+        let last = range
+            .end
+            .checked_sub(SPAN_SIZE)
+            .filter(|&last| last >= known && data.len() - last >= size_of::<ValueSpan>());
+        let mut by_prefix = true;
         let mut start = range.start;
-        while start + BLOCK_SIZE <= range.end {
-            let Some(bytes) = data[start..].first_chunk::<VALUE_BLOCK_SIZE>() else { break };
-            kernel.prefetch(data, start + AHEAD);
-            if let Some(pairs) = bytes.first_chunk()
-                && values.has_pair::<K, E>(kernel, pairs, [first, second])
-            {
-                let wanted = self.reaching(bound, bytes);
-                if wanted != 0 {
-                    return Some(start + wanted.trailing_zeros() as usize);
-                }
+        while let Some(last) = last
+            && start < range.end
+        {
+            for offset in (0..SPAN_SIZE).step_by(LINE_SIZE) {
+                kernel.prefetch(data, start + AHEAD + offset);
             }
-            start += BLOCK_SIZE;
+            let span = start.min(last);
+            if let Some(found) = self.search_span(bound, span, &mut by_prefix) {
+                return Some(found);
+            }
+            start = span + SPAN_SIZE;
         }
-        // At most a block of values is left, or somewhat more if the data ends there.
         while start < range.end {
-            let wanted = self.reaching_from(bound, start);
-            if wanted != 0 {
-                let at = start + wanted.trailing_zeros() as usize;
-                return (at < range.end).then_some(at);
+            if self.may_reach(bound, start) {
+                let wanted = self.reaching_from(bound, start);
+                if wanted != 0 {
+                    let at = start + wanted.trailing_zeros() as usize;
+                    return (at < range.end).then_some(Extremes::single(at));
+                }
             }
             start += BLOCK_SIZE;
         }
@@ -262,11 +250,14 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Numbers<'_, K, V, E> {
 
     #[inline(always)]
     fn value(self, index: usize) -> u64 {
-        let bytes = &self.blocks.data[index..][..self.size];
-        let number = bytes
-            .iter()
-            .fold(0, |number, &byte| number << 8 | u64::from(self.blocks.values.value(byte)));
-        number << self.unused_bits()
+        let rest = &self.blocks.data[index..];
+        let bytes = rest.first_chunk().copied().unwrap_or_else(|| {
+            let mut bytes = [0; VALUE_SIZE_MAX];
+            bytes[..rest.len()].copy_from_slice(rest);
+            bytes
+        });
+        let number = u64::from_be_bytes(bytes.map(|byte| self.blocks.values.value(byte)));
+        number >> self.unused_bits() << self.unused_bits()
     }
 
     #[inline(always)]
@@ -281,13 +272,13 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Numbers<'_, K, V, E> {
     }
 
     #[inline(always)]
-    fn first_beyond(self, value: u64, range: Range<usize>) -> Option<usize> {
-        if self.is_last(value) { None } else { self.first(self.bound_beyond(value), range) }
+    fn next_extreme(self, value: u64, known: usize, range: Range<usize>) -> Option<Extremes> {
+        if self.is_last(value) { None } else { self.search(self.bound_beyond(value), known, range) }
     }
 
     #[inline(always)]
-    fn first_from(self, value: u64, range: Range<usize>) -> Option<usize> {
-        self.first(value, range)
+    fn next_from(self, value: u64, known: usize, range: Range<usize>) -> Option<Extremes> {
+        self.search(value, known, range)
     }
 
     #[inline(always)]
@@ -308,17 +299,22 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Numbers<'_, K, V, E> {
     }
 
     #[inline(always)]
-    fn first_extreme(self, start: usize) -> Option<usize> {
-        let is_taken = |value, extreme| E::is_beyond(value, extreme);
-        let (at, mask) = self.extreme_of_start(start, is_taken)?;
-        Some(at + mask.trailing_zeros() as usize)
-    }
-
-    #[inline(always)]
-    fn last_extreme(self, start: usize) -> Option<usize> {
-        let is_taken = |value, extreme| !E::is_beyond(extreme, value);
-        let (at, mask) = self.extreme_of_start(start, is_taken)?;
-        Some(at + mask.ilog2() as usize)
+    fn extreme_from<const LAST: bool>(self, start: usize, room: usize) -> Option<(usize, usize)> {
+        let Blocks { kernel, data, values } = self.blocks;
+        if room < SPAN_SIZE {
+            return None;
+        }
+        let size = room.min(K::START_SIZE_MAX) & !(SPAN_SIZE - 1);
+        self.prefetch(start + AHEAD..start + AHEAD + size);
+        if let Some(bytes) = data.get(start..start + size + TAIL_SIZE)
+            && let Some(at) = values.extreme_at::<K, E, LAST>(kernel, bytes, self.size)
+        {
+            return Some((start + at, start + size));
+        }
+        // Every value reaches the least extreme one.
+        let bound = u64::from_be_bytes([!E::LAST; VALUE_SIZE_MAX]);
+        let Extremes { first, last, end } = self.search_span(bound, start, &mut false)?;
+        Some((if LAST { last } else { first }, end))
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! A test suite for every level of this CPU, including the scalar one: the answers equal those of
 //! plain expressions.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use std::println;
@@ -9,8 +10,9 @@ use cutpoint_testing::SplitMix64;
 
 use super::level::NAMES;
 use super::{
-    BLOCK_SIZE, Kernel, LANE_COUNT, LONG_BLOCK_SIZE, Level, LongNumberBlock, Mapping, NumberBlock,
-    Tables, Task, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX, ValueBlock,
+    BLOCK_SIZE, Extremes, Kernel, LANE_COUNT, LONG_BLOCK_SIZE, Level, LongNumberBlock, Mapping,
+    NumberBlock, SPAN_SIZE, TAIL_SIZE, Tables, Task, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX, ValueBlock,
+    ValueSpan,
 };
 
 /// The answers of a kernel about 65 bytes, or 64, and a value.
@@ -155,41 +157,138 @@ impl Task for Reaching<'_> {
     }
 }
 
-struct Extremes<'a>(&'a ValueBlock, usize);
+/// Returns the position of the most extreme value: the last of equal ones if `last` is set.
+fn extreme_position(values: &[u64], least: bool, last: bool) -> usize {
+    let extreme = if least { values.iter().min() } else { values.iter().max() };
+    let is_extreme = |value: &u64| Some(value) == extreme;
+    let found =
+        if last { values.iter().rposition(is_extreme) } else { values.iter().position(is_extreme) };
+    found.expect("there is a value")
+}
 
-impl Task for Extremes<'_> {
-    /// The greatest and the least value.
-    type Output = [Option<u64>; 2];
+/// Returns the values of `size` bytes that begin at each of the first `count` bytes, as numbers of 64
+/// bits.
+fn values_of(bytes: &[u8], count: usize, size: usize) -> Vec<u64> {
+    let value = |k: usize| {
+        let number = bytes[k..k + size].iter().fold(0, |value, &byte| value << 8 | u64::from(byte));
+        number << (64 - 8 * size)
+    };
+    (0..count).map(value).collect()
+}
 
-    fn run<K: Kernel>(self, kernel: K) -> [Option<u64>; 2] {
-        let Extremes(bytes, size) = self;
-        [kernel.greatest_value(bytes, size), kernel.least_value(bytes, size)]
+/// Returns bytes that are random, of few kinds so that values begin alike or are equal, or alike but
+/// for one byte.
+fn value_bytes(random: &mut SplitMix64, size: usize, round: usize) -> Vec<u8> {
+    let mut bytes = random.take(size);
+    match round % 6 {
+        0 => (),
+        1 => bytes.iter_mut().for_each(|byte| *byte &= 0x81),
+        2 => bytes.iter_mut().for_each(|byte| *byte &= 1),
+        kind => {
+            let alike = [0, 0x7f, 0xff][kind - 3];
+            bytes.fill(alike);
+            bytes[random.below(size)] = [0xff, 0, 0x80, 0x7e][round / 6 % 4];
+        }
+    }
+    bytes
+}
+
+struct Search<'a, const LEAST: bool>(&'a ValueSpan, [u8; VALUE_SIZE_MAX], usize);
+
+impl<const LEAST: bool> Task for Search<'_, LEAST> {
+    /// The extremes that are found when the first bytes of values are looked at before, and when all
+    /// bytes are compared at once.
+    type Output = [Option<Extremes>; 2];
+
+    fn run<K: Kernel>(self, kernel: K) -> [Option<Extremes>; 2] {
+        let Search(bytes, bound, size) = self;
+        [true, false]
+            .map(|mut by_prefix| kernel.next_extreme::<LEAST>(bytes, bound, size, &mut by_prefix))
     }
 }
 
-/// The values are random, alike but for one byte, or such that the bytes behind them, or their top
-/// bits, would decide if they counted.
-#[test]
-fn extreme_values_are_found_at_every_position() {
-    let mut random = SplitMix64::new(7);
-    for round in 0..8 * VALUE_BLOCK_SIZE {
-        let mut bytes = [[0, 0x7f, 0x80, 0xff][round % 4]; VALUE_BLOCK_SIZE];
-        if round % 8 < 4 {
-            bytes.copy_from_slice(&random.take(VALUE_BLOCK_SIZE));
+fn check_search<const LEAST: bool>(bytes: &ValueSpan, bound: u64, size: usize) {
+    let values = values_of(bytes, SPAN_SIZE, size);
+    let reaching =
+        values.iter().position(|&value| if LEAST { value <= bound } else { value >= bound });
+    for level in Level::available() {
+        for found in level.dispatch(Search::<LEAST>(bytes, bound.to_be_bytes(), size)) {
+            let end = found.map_or(0, |found| found.end);
+            let text = format!("{}: {bytes:?}, {bound:x}, {size}, {found:?}", level.name());
+            assert_eq!(found.is_some(), reaching.is_some(), "{text}");
+            assert!(end <= SPAN_SIZE && reaching.is_none_or(|at| at < end), "{text}");
+            let expected = reaching.map(|_| Extremes {
+                first: extreme_position(&values[..end], LEAST, false),
+                last: extreme_position(&values[..end], LEAST, true),
+                end,
+            });
+            assert_eq!(found, expected, "{text}");
         }
-        bytes[round / 8] = [0xff, 0, 0x80, 0x7f][round % 4];
+    }
+}
+
+/// The bound is a value of the span, one next to it, or any other.
+#[test]
+fn extremes_of_spans_are_those_of_their_values() {
+    let mut random = SplitMix64::new(7);
+    for round in 0..2000 {
+        let mut bytes = [0; SPAN_SIZE + TAIL_SIZE];
+        bytes.copy_from_slice(&value_bytes(&mut random, SPAN_SIZE + TAIL_SIZE, round));
         for size in [2, 4, 8] {
-            let value = |k: usize| {
-                bytes[k..k + size].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
-                    << (64 - 8 * size)
+            let values = values_of(&bytes, SPAN_SIZE, size);
+            let step = 1 << (64 - 8 * size);
+            let value = match round % 5 {
+                0 => *values.iter().max().expect("there are values"),
+                1 => *values.iter().min().expect("there are values"),
+                2 => random.next() / step * step,
+                _ => values[random.below(SPAN_SIZE)],
             };
-            let values: Vec<u64> = (0..BLOCK_SIZE).map(value).collect();
-            let expected = [values.iter().copied().max(), values.iter().copied().min()];
+            for bound in [value, value.wrapping_add(step), value.wrapping_sub(step)] {
+                check_search::<false>(&bytes, bound, size);
+                check_search::<true>(&bytes, bound, size);
+            }
+        }
+    }
+}
+
+struct AllExtremes<'a>(&'a [u8], usize);
+
+impl Task for AllExtremes<'_> {
+    /// The positions of the greatest values, the first and the last one, and of the least ones;
+    /// `None` if the instruction set does not find them at once.
+    type Output = Option<[Option<usize>; 4]>;
+
+    fn run<K: Kernel>(self, kernel: K) -> Option<[Option<usize>; 4]> {
+        let AllExtremes(bytes, size) = self;
+        let positions = [
+            kernel.extreme_at::<false, false>(bytes, size),
+            kernel.extreme_at::<false, true>(bytes, size),
+            kernel.extreme_at::<true, false>(bytes, size),
+            kernel.extreme_at::<true, true>(bytes, size),
+        ];
+        (K::START_SIZE_MAX > 0).then_some(positions)
+    }
+}
+
+#[test]
+fn extreme_of_many_values_is_found_in_every_block() {
+    let mut random = SplitMix64::new(8);
+    for round in 0..1000 {
+        let count = BLOCK_SIZE * (1 + round % 33);
+        let bytes = value_bytes(&mut random, count + TAIL_SIZE, round);
+        for size in [2, 4, 8] {
+            let values = values_of(&bytes, count, size);
+            let expected = [(false, false), (false, true), (true, false), (true, true)]
+                .map(|(least, last)| Some(extreme_position(&values, least, last)));
             for level in Level::available() {
-                let (answers, name) = (level.dispatch(Extremes(&bytes, size)), level.name());
-                let has_none = ["sse4.1", "neon"].contains(&name);
-                let expected = if has_none { [None; 2] } else { expected };
-                assert_eq!(answers, expected, "{name}: {bytes:?}, {size}");
+                let positions = level.dispatch(AllExtremes(&bytes, size));
+                assert!(
+                    positions.is_none_or(|positions| positions == expected),
+                    "{}: {bytes:?}, {size}, {positions:?}, {expected:?}",
+                    level.name()
+                );
+                let has_some = level.name().starts_with("avx");
+                assert_eq!(positions.is_some(), has_some, "{}", level.name());
             }
         }
     }

@@ -42,14 +42,6 @@ impl Kernel for Emulated {
         Scalar.values_to(bytes, bound, size)
     }
 
-    fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
-        Scalar.greatest_value(bytes, size)
-    }
-
-    fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
-        Scalar.least_value(bytes, size)
-    }
-
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         Scalar.least_number(bytes, mapping)
     }

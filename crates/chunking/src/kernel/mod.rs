@@ -51,6 +51,45 @@ pub(crate) const VALUE_BLOCK_SIZE: usize = BLOCK_SIZE + VALUE_SIZE_MAX - 1;
 /// The bytes of a block and 7 more.
 pub(crate) type ValueBlock = [u8; VALUE_BLOCK_SIZE];
 
+/// The number of bytes in a span, of which [`Kernel::next_extreme`] compares all values at once.
+pub(crate) const SPAN_SIZE: usize = 4 * BLOCK_SIZE;
+
+/// The number of bytes behind the last block of bytes of which all values are compared at once.
+pub(crate) const TAIL_SIZE: usize = 16;
+
+/// The number of blocks in a span.
+const SPAN_BLOCK_COUNT: usize = SPAN_SIZE / BLOCK_SIZE;
+
+/// The bytes of a span and 16 more, so that a value of up to 8 bytes begins at each byte of the
+/// span.
+pub(crate) type ValueSpan = [u8; SPAN_SIZE + TAIL_SIZE];
+
+/// The positions of the most extreme values of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extremes {
+    /// The first of the most extreme values.
+    pub(crate) first: usize,
+    /// The last of the most extreme values, which equals the first one.
+    pub(crate) last: usize,
+    /// The end of the range of values that were compared.
+    pub(crate) end: usize,
+}
+
+impl Extremes {
+    /// Returns the value at `index` as the most extreme one of a range that ends there.
+    #[inline(always)]
+    pub(crate) fn single(index: usize) -> Extremes {
+        Extremes { first: index, last: index, end: index + 1 }
+    }
+
+    /// Returns the positions moved by `offset`.
+    #[inline(always)]
+    pub(crate) fn behind(self, offset: usize) -> Extremes {
+        let Extremes { first, last, end } = self;
+        Extremes { first: offset + first, last: offset + last, end: offset + end }
+    }
+}
+
 /// The number of bytes in a long block.
 pub(crate) const LONG_BLOCK_SIZE: usize = 2 * BLOCK_SIZE;
 
@@ -66,6 +105,14 @@ pub(crate) const LANE_COUNT: usize = 16;
 #[inline(always)]
 fn value_bits(size: usize) -> u64 {
     u64::MAX << (8 * (VALUE_SIZE_MAX - size))
+}
+
+/// Returns the number that a value which reaches `bound` reaches: the value of its first bytes, or of
+/// their inverses if `LEAST` is set, so that greater numbers are more extreme.
+#[inline(always)]
+fn bound_number<const LEAST: bool>(bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let bound = u64::from_be_bytes(bound);
+    (if LEAST { !bound } else { bound }) & value_bits(size)
 }
 
 /// A mapping of little-endian numbers of 32 bits: times `factor`, plus `summand`, modulo 2^32.
@@ -108,6 +155,81 @@ fn number_blocks(bytes: &NumberBlock) -> Option<[&Block; 4]> {
     ])
 }
 
+/// Returns block `k` of a span, with the 16 bytes behind it.
+#[inline(always)]
+fn span_block(bytes: &ValueSpan, k: usize) -> &[u8; BLOCK_SIZE + TAIL_SIZE] {
+    bytes[k * BLOCK_SIZE..].first_chunk().expect("there are 16 bytes behind the last block")
+}
+
+/// Returns block `k` of a span, with the bytes of its last values.
+#[inline(always)]
+fn value_block(bytes: &ValueSpan, k: usize) -> &ValueBlock {
+    span_block(bytes, k).first_chunk().expect("there are 16 bytes behind a block")
+}
+
+/// Returns the extremes of a span from the blocks that have the most extreme value, as bits, and
+/// the mask of its positions in such a block; `None` if no block has it.
+#[inline(always)]
+fn position_extremes(blocks: u32, mask: impl Fn(usize) -> u64) -> Option<Extremes> {
+    let (first, last) = (blocks.trailing_zeros() as usize, blocks.checked_ilog2()? as usize);
+    let first_mask = mask(first);
+    let last_mask = if last == first { first_mask } else { mask(last) };
+    Some(Extremes {
+        first: first * BLOCK_SIZE + first_mask.trailing_zeros() as usize,
+        last: last * BLOCK_SIZE + last_mask.checked_ilog2()? as usize,
+        end: SPAN_SIZE,
+    })
+}
+
+/// Returns the first position of a span at which a value of `size` bytes, 2, 4 or 8, begins that is
+/// not less extreme than that of the first bytes of `bound`; less values are more extreme if `LEAST`
+/// is set, and greater ones if not.
+#[inline(always)]
+fn first_reaching<K: Kernel, const LEAST: bool>(
+    kernel: K,
+    bytes: &ValueSpan,
+    bound: [u8; VALUE_SIZE_MAX],
+    size: usize,
+) -> Option<usize> {
+    for k in 0..SPAN_BLOCK_COUNT {
+        let block = value_block(bytes, k);
+        let (pairs, pair) = (block.first_chunk()?, [bound[0], bound[1]]);
+        let reaching_pairs =
+            || if LEAST { kernel.pairs_to(pairs, pair) } else { kernel.pairs_from(pairs, pair) };
+        // The first two bytes of a value decide nearly everywhere. All bytes are compared in a
+        // branch of its own: compilers turn masks that meet into vectors of single bits.
+        if reaching_pairs() == 0 {
+            continue;
+        }
+        let reaching = match size {
+            2 => reaching_pairs(),
+            // Constant sizes, so that the loop over the bytes of a value is unrolled.
+            4 => reaching_values::<K, LEAST>(kernel, block, bound, 4),
+            _ => reaching_values::<K, LEAST>(kernel, block, bound, VALUE_SIZE_MAX),
+        };
+        if reaching != 0 {
+            return Some(k * BLOCK_SIZE + reaching.trailing_zeros() as usize);
+        }
+    }
+    None
+}
+
+/// Returns the mask of the values of 4 or 8 bytes that are not less extreme than that of the first
+/// bytes of `bound`.
+#[inline(always)]
+fn reaching_values<K: Kernel, const LEAST: bool>(
+    kernel: K,
+    bytes: &ValueBlock,
+    bound: [u8; VALUE_SIZE_MAX],
+    size: usize,
+) -> u64 {
+    if LEAST {
+        kernel.values_to(bytes, bound, size)
+    } else {
+        kernel.values_from(bytes, bound, size)
+    }
+}
+
 /// The tables of [`Kernel::sift`].
 pub(crate) type Tables = [[u8; 16]; 4];
 
@@ -146,13 +268,39 @@ pub(crate) trait Kernel: Copy {
     /// significant one.
     fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64;
 
-    /// Returns the greatest of the 64 values of `size` bytes, 2, 4 or 8, that begin at each of the
-    /// first 64 bytes, as a number of 64 bits: its bytes, the most significant one first, followed
-    /// by zeros. `None` if the instruction set does not compare such numbers.
-    fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64>;
+    /// The largest number of bytes for [`Kernel::extreme_at`]; 0 if the instruction set finds values
+    /// faster one after the other.
+    const START_SIZE_MAX: usize = 0;
 
-    /// Works as [`Kernel::greatest_value`] and returns the least of the values.
-    fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64>;
+    /// Searches the values of `size` bytes, 2, 4 or 8, that begin in the span for one not less
+    /// extreme than that of the first bytes of `bound`. If there is one, returns the most extreme
+    /// values of the span before an end somewhere behind that value. Less values are more extreme if
+    /// `LEAST` is set, and greater ones if not.
+    ///
+    /// `by_prefix` is set at the first of the spans that are searched for one bound, and is cleared
+    /// when the first bytes of a value turn out not to decide.
+    #[inline(always)]
+    fn next_extreme<const LEAST: bool>(
+        self,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+        _by_prefix: &mut bool,
+    ) -> Option<Extremes> {
+        first_reaching::<Self, LEAST>(self, bytes, bound, size).map(Extremes::single)
+    }
+
+    /// Returns the position of the most extreme of the values of `size` bytes, 2, 4 or 8, that begin
+    /// in `bytes` before the last [`TAIL_SIZE`] bytes, without a branch for each of them: the last
+    /// of equal ones if `LAST` is set, and the first one if not. The other bytes are whole blocks.
+    #[inline(always)]
+    fn extreme_at<const LEAST: bool, const LAST: bool>(
+        self,
+        _bytes: &[u8],
+        _size: usize,
+    ) -> Option<usize> {
+        None
+    }
 
     /// Returns the least of the 64 numbers that begin at each of the first 64 bytes, mapped by
     /// `mapping`.

@@ -1,8 +1,9 @@
 //! Portable Rust, which defines every answer.
 
 use super::{
-    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LONG_BLOCK_SIZE, LongNumberBlock, Mapping, NumberBlock,
-    Tables, VALUE_SIZE_MAX, ValueBlock, value_bits,
+    BLOCK_SIZE, Block, Extremes, Kernel, LANE_COUNT, LONG_BLOCK_SIZE, LongNumberBlock, Mapping,
+    NumberBlock, Tables, VALUE_SIZE_MAX, ValueBlock, ValueSpan, first_reaching, reaching_values,
+    value_bits,
 };
 
 /// The kernel of every CPU.
@@ -75,14 +76,27 @@ impl Kernel for Scalar {
     }
 
     #[inline(always)]
-    fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
-        // The bytes behind the value decide only between equal values.
-        Some(values(bytes).fold(0, u64::max) & value_bits(size))
-    }
-
-    #[inline(always)]
-    fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
-        Some(values(bytes).fold(u64::MAX, u64::min) & value_bits(size))
+    fn next_extreme<const LEAST: bool>(
+        self,
+        bytes: &ValueSpan,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+        _: &mut bool,
+    ) -> Option<Extremes> {
+        let start = first_reaching::<_, LEAST>(self, bytes, bound, size)? & !(BLOCK_SIZE - 1);
+        let block = bytes[start..].first_chunk()?;
+        let extreme = if LEAST {
+            values(block).fold(u64::MAX, u64::min)
+        } else {
+            values(block).fold(0, u64::max)
+        };
+        // The bytes behind a value decide only between equal values.
+        let mask = reaching_values::<_, LEAST>(self, block, extreme.to_be_bytes(), size);
+        Some(Extremes {
+            first: start + mask.trailing_zeros() as usize,
+            last: start + mask.checked_ilog2()? as usize,
+            end: start + BLOCK_SIZE,
+        })
     }
 
     #[inline(always)]

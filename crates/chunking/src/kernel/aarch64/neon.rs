@@ -80,16 +80,6 @@ impl Kernel for Neon {
     }
 
     #[inline(always)]
-    fn greatest_value(self, _: &ValueBlock, _: usize) -> Option<u64> {
-        None
-    }
-
-    #[inline(always)]
-    fn least_value(self, _: &ValueBlock, _: usize) -> Option<u64> {
-        None
-    }
-
-    #[inline(always)]
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         // SAFETY: there is a value of this type, so this CPU has NEON.
         unsafe { least_number(bytes, mapping) }

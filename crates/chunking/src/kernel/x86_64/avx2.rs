@@ -2,25 +2,28 @@
 
 use core::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_min_epu32, _mm_shuffle_epi32,
-    _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
-    _mm256_broadcastsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi8,
-    _mm256_cmpeq_epi32, _mm256_cmpgt_epi64, _mm256_extracti128_si256, _mm256_loadu_si256,
-    _mm256_max_epu32, _mm256_min_epu8, _mm256_min_epu32, _mm256_movemask_epi8, _mm256_movemask_ps,
-    _mm256_mullo_epi32, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_storeu_si256,
-    _mm256_xor_si256,
+    _mm256_add_epi32, _mm256_add_epi64, _mm256_alignr_epi8, _mm256_and_si256, _mm256_andnot_si256,
+    _mm256_blendv_epi8, _mm256_broadcastsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
+    _mm256_cmpeq_epi8, _mm256_cmpeq_epi32, _mm256_cmpgt_epi64, _mm256_extracti128_si256,
+    _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu8, _mm256_min_epu32, _mm256_movemask_epi8,
+    _mm256_movemask_ps, _mm256_mullo_epi32, _mm256_set1_epi8, _mm256_set1_epi32,
+    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
+    _mm256_storeu_si256, _mm256_xor_si256,
 };
+use core::hint::black_box;
 
-use super::{REVERSED, level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
+use super::{LANE_REVERSED, REVERSED, level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, Tables, Task,
-    VALUE_SIZE_MAX, ValueBlock, first_byte, number_blocks, parts, value_bits,
+    BLOCK_SIZE, Block, Extremes, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock,
+    SPAN_BLOCK_COUNT, SPAN_SIZE, TAIL_SIZE, Tables, Task, VALUE_SIZE_MAX, ValueBlock, ValueSpan,
+    bound_number, first_byte, number_blocks, parts, position_extremes, span_block, value_bits,
+    value_block,
 };
 
 level! {
     /// Proof that this CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
     Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt",
-    "avx2", "bmi1", "bmi2", "lzcnt", "popcnt"
+    "avx2", "bmi1", "bmi2", "lzcnt", "popcnt"; 4 * SPAN_SIZE
 }
 
 #[inline]
@@ -113,39 +116,171 @@ fn beyond_or_equal(reached: __m256i, a: __m256i, b: __m256i, kept: __m256i) -> _
     _mm256_andnot_si256(dropped, reached)
 }
 
+/// Searches for the greatest values, or, if `LEAST` is set, for those of inverted bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn greatest_value(bytes: &ValueBlock, size: usize) -> Option<u64> {
-    let mut greatest = [_mm256_set1_epi64x(i64::MIN); 2];
-    for bytes in bytes.windows(BLOCK_SIZE) {
-        let bytes = bytes.first_chunk()?;
-        let [low, high] = signed_values(bytes);
-        greatest = [greater(greatest[0], low), greater(greatest[1], high)];
+fn next_extreme<const LEAST: bool>(
+    bytes: &ValueSpan,
+    bound: [u8; VALUE_SIZE_MAX],
+    size: usize,
+    _: &mut bool,
+) -> Option<Extremes> {
+    let bound = bound_number::<LEAST>(bound, size);
+    // Comparing all bytes of each value is so slow that the first ones are always compared before.
+    let (order, mut greatest) = (lane_reversed(), _mm256_setzero_si256());
+    for k in 0..SPAN_BLOCK_COUNT {
+        for lanes in reversed_lanes::<LEAST>(span_block(bytes, k), order) {
+            greatest = _mm256_max_epu32(greatest, greatest_prefixes(lanes));
+        }
     }
-    let four = unsigned(greater(greatest[0], greatest[1]));
-    // The bytes behind the value decide only between equal values.
-    Some(four[0].max(four[1]).max(four[2].max(four[3])) & value_bits(size))
+    let prefix = _mm256_set1_epi32((bound >> 32) as i32);
+    let reached = _mm256_cmpeq_epi32(_mm256_max_epu32(greatest, prefix), greatest);
+    if _mm256_movemask_epi8(reached) == 0 {
+        return None;
+    }
+    greatest_values_from::<LEAST>(bytes, bound, size)
 }
 
+/// Works as [`next_extreme`] by comparing all bytes of each value.
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn greatest_values_from<const LEAST: bool>(
+    bytes: &ValueSpan,
+    bound: u64,
+    size: usize,
+) -> Option<Extremes> {
+    let mut values = [_mm256_setzero_si256(); SPAN_BLOCK_COUNT];
+    for (k, values) in values.iter_mut().enumerate() {
+        *values = greatest_values::<LEAST>(value_block(bytes, k));
+    }
+    let [a, b, c, d] = values;
+    let all = unsigned(greater(greater(a, b), greater(c, d)));
+    // The bytes behind a value decide only between equal values.
+    let greatest = all[0].max(all[1]).max(all[2].max(all[3])) & value_bits(size);
+    if greatest < bound {
+        return None;
+    }
+    let number = _mm256_set1_epi64x(greatest.cast_signed() ^ i64::MIN);
+    let mut blocks = 0;
+    for (k, values) in values.into_iter().enumerate() {
+        let is_less = _mm256_cmpgt_epi64(number, values);
+        blocks |= u32::from(_mm256_movemask_epi8(is_less) != -1) << k;
+    }
+    position_extremes(blocks, |k| positions::<LEAST>(value_block(bytes, k), greatest, size))
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn extreme_at<const LEAST: bool, const LAST: bool>(bytes: &[u8], size: usize) -> Option<usize> {
+    let count = bytes.len().checked_sub(TAIL_SIZE)? / BLOCK_SIZE;
+    let bits = _mm256_set1_epi64x(value_bits(size).cast_signed());
+    // For each lane the greatest value, and the block that it was found in.
+    let mut greatest = _mm256_and_si256(_mm256_set1_epi64x(i64::MIN), bits);
+    let (mut block, mut number) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+    for k in 0..count {
+        let values = greatest_values::<LEAST>(bytes[k * BLOCK_SIZE..].first_chunk()?);
+        let values = _mm256_and_si256(values, bits);
+        let is_greater = _mm256_cmpgt_epi64(values, greatest);
+        let is_kept = _mm256_cmpgt_epi64(greatest, values);
+        block = if LAST {
+            _mm256_blendv_epi8(number, block, is_kept)
+        } else {
+            _mm256_blendv_epi8(block, number, is_greater)
+        };
+        greatest = _mm256_blendv_epi8(greatest, values, is_greater);
+        number = _mm256_add_epi64(number, _mm256_set1_epi64x(1));
+    }
+    let greatest = unsigned(greatest);
+    // The numbers of blocks are not inverted.
+    let block = unsigned(_mm256_xor_si256(block, _mm256_set1_epi64x(i64::MIN)));
+    let value = greatest[0].max(greatest[1]).max(greatest[2].max(greatest[3]));
+    let with_value = (0..4).filter(|&lane| greatest[lane] == value).map(|lane| block[lane]);
+    let block = if LAST { with_value.max() } else { with_value.min() };
+    let start = usize::try_from(block?).ok()? * BLOCK_SIZE;
+    let mask = positions::<LEAST>(bytes[start..].first_chunk()?, value, size);
+    let position = if LAST { mask.checked_ilog2()? } else { mask.trailing_zeros() };
+    Some(start + position as usize)
+}
+
+/// Returns the mask of the values of a block, of which `value` is the greatest; of its inverted
+/// bytes if `LEAST` is set.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn least_value(bytes: &ValueBlock, size: usize) -> Option<u64> {
-    let mut least = [_mm256_set1_epi64x(i64::MAX); 2];
-    for bytes in bytes.windows(BLOCK_SIZE) {
-        let bytes = bytes.first_chunk()?;
-        let [low, high] = signed_values(bytes);
-        least = [lesser(least[0], low), lesser(least[1], high)];
+fn positions<const LEAST: bool>(bytes: &ValueBlock, value: u64, size: usize) -> u64 {
+    if LEAST {
+        values_to(bytes, (!value).to_be_bytes(), size)
+    } else {
+        values_from(bytes, value.to_be_bytes(), size)
     }
-    let four = unsigned(lesser(least[0], least[1]));
-    Some(four[0].min(four[1]).min(four[2].min(four[3])) & value_bits(size))
+}
+
+/// Returns the greatest of the numbers of four bytes that begin in each four bytes of the lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn greatest_prefixes([lanes, behind]: [__m256i; 2]) -> __m256i {
+    let one = _mm256_alignr_epi8::<15>(lanes, behind);
+    let two = _mm256_alignr_epi8::<14>(lanes, behind);
+    let three = _mm256_alignr_epi8::<13>(lanes, behind);
+    _mm256_max_epu32(_mm256_max_epu32(lanes, one), _mm256_max_epu32(two, three))
+}
+
+/// Returns four of the numbers of eight bytes that begin in the block, among them the greatest, with
+/// their top bits inverted; of inverted bytes if `LEAST` is set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn greatest_values<const LEAST: bool>(bytes: &ValueBlock) -> __m256i {
+    let mut greatest = [_mm256_set1_epi64x(i64::MIN); 2];
+    for bytes in bytes.windows(BLOCK_SIZE) {
+        let Some(bytes) = bytes.first_chunk() else { break };
+        let [low, high] = signed_values::<LEAST>(bytes);
+        greatest = [greater(greatest[0], low), greater(greatest[1], high)];
+    }
+    greater(greatest[0], greatest[1])
+}
+
+/// Returns the indexes that reverse the bytes of each lane, hidden from the compiler: it would merge
+/// shuffles by known indexes with the shifts behind them, into three times as many instructions.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lane_reversed() -> __m256i {
+    load_table(black_box(&LANE_REVERSED))
+}
+
+/// Returns, for each half of a block, the 16 bytes of each lane in reverse, and likewise those of
+/// the lanes behind them; of inverted bytes if `LEAST` is set. A number of neighbouring bytes of both
+/// is one whose first byte is the most significant. `order` is [`lane_reversed`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn reversed_lanes<const LEAST: bool>(
+    bytes: &[u8; BLOCK_SIZE + TAIL_SIZE],
+    order: __m256i,
+) -> [[__m256i; 2]; 2] {
+    let (Some(block), Some(behind)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return [[_mm256_setzero_si256(); 2]; 2];
+    };
+    let ([low, high], [low_behind, high_behind]) = (load(block), load(behind));
+    [
+        [reversed::<LEAST>(low, order), reversed::<LEAST>(low_behind, order)],
+        [reversed::<LEAST>(high, order), reversed::<LEAST>(high_behind, order)],
+    ]
+}
+
+/// Returns the bytes of each lane in reverse, and inverted if `LEAST` is set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn reversed<const LEAST: bool>(bytes: __m256i, order: __m256i) -> __m256i {
+    let lanes = _mm256_shuffle_epi8(bytes, order);
+    if LEAST { _mm256_xor_si256(lanes, _mm256_set1_epi64x(-1)) } else { lanes }
 }
 
 /// Returns the numbers of every eight bytes, of which the first is the most significant, with their
-/// top bits inverted. AVX2 compares only signed numbers directly.
+/// top bits inverted; of inverted bytes if `LEAST` is set. AVX2 compares only signed numbers
+/// directly.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn signed_values(bytes: &Block) -> [__m256i; 2] {
-    let (reversed, top) = (load_table(&REVERSED), _mm256_set1_epi64x(i64::MIN));
+fn signed_values<const LEAST: bool>(bytes: &Block) -> [__m256i; 2] {
+    let top = _mm256_set1_epi64x(if LEAST { i64::MAX } else { i64::MIN });
+    let reversed = load_table(&REVERSED);
     let [low, high] = load(bytes);
     [
         _mm256_xor_si256(_mm256_shuffle_epi8(low, reversed), top),
@@ -169,13 +304,6 @@ fn unsigned(numbers: __m256i) -> [u64; 4] {
 #[target_feature(enable = "avx2")]
 fn greater(a: __m256i, b: __m256i) -> __m256i {
     _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a))
-}
-
-/// Returns the lesser of each two numbers.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn lesser(a: __m256i, b: __m256i) -> __m256i {
-    _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b))
 }
 
 #[inline]

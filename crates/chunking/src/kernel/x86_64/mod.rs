@@ -33,10 +33,11 @@ use has;
 
 /// Defines the proof type of a level, the entry to code that is compiled for it, and its kernel,
 /// from the functions `compare`, `above`, `below`, `pairs_from`, `pairs_to`, `values_from`, `values_to`,
-/// `greatest_value`, `least_value`, `least_number`, `has_number_below`, `least_numbers_of_groups`,
-/// `first_number`, `sift`, `squeeze` and `nth_one` of the same file.
+/// `least_number`, `has_number_below`, `least_numbers_of_groups`, `first_number`, `sift`, `squeeze`
+/// and `nth_one` of the same file, and from `next_extreme` and `extreme_at` if a largest number of bytes
+/// for the latter is given.
 macro_rules! level {
-    ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
+    ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+ $(; $start_size_max:expr)?) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) struct $Level(());
@@ -111,17 +112,31 @@ macro_rules! level {
                 unsafe { values_to(bytes, bound, size) }
             }
 
-            #[inline(always)]
-            fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe { greatest_value(bytes, size) }
-            }
+            $(
+                const START_SIZE_MAX: usize = $start_size_max;
 
-            #[inline(always)]
-            fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe { least_value(bytes, size) }
-            }
+                #[inline(always)]
+                fn next_extreme<const LEAST: bool>(
+                    self,
+                    bytes: &ValueSpan,
+                    bound: [u8; VALUE_SIZE_MAX],
+                    size: usize,
+                    by_prefix: &mut bool,
+                ) -> Option<Extremes> {
+                    // SAFETY: there is a value of this type, so this CPU has the features.
+                    unsafe { next_extreme::<LEAST>(bytes, bound, size, by_prefix) }
+                }
+
+                #[inline(always)]
+                fn extreme_at<const LEAST: bool, const LAST: bool>(
+                    self,
+                    bytes: &[u8],
+                    size: usize,
+                ) -> Option<usize> {
+                    // SAFETY: there is a value of this type, so this CPU has the features.
+                    unsafe { extreme_at::<LEAST, LAST>(bytes, size) }
+                }
+            )?
 
             #[inline(always)]
             fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
@@ -284,6 +299,9 @@ const HALF_ONES: [u8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];
 
 /// The indexes that reverse the bytes of two numbers of 64 bits.
 const REVERSED: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
+
+/// The indexes that reverse the bytes of a lane of 128 bits.
+const LANE_REVERSED: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
 
 /// Implements [`Kernel::squeeze`](super::Kernel::squeeze) by BMI2.
 #[inline]

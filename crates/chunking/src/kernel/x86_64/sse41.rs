@@ -142,20 +142,6 @@ fn beyond_or_equal(reached: __m128i, a: __m128i, b: __m128i, kept: __m128i) -> _
     _mm_andnot_si128(dropped, reached)
 }
 
-/// Returns `None`, because comparing numbers of 64 bits takes SSE4.2.
-#[inline]
-#[target_feature(enable = "sse4.1")]
-fn greatest_value(_: &ValueBlock, _: usize) -> Option<u64> {
-    None
-}
-
-/// Returns `None`, as [`greatest_value`] does.
-#[inline]
-#[target_feature(enable = "sse4.1")]
-fn least_value(_: &ValueBlock, _: usize) -> Option<u64> {
-    None
-}
-
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
