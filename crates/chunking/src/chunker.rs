@@ -97,6 +97,29 @@ pub trait Chunker: Send + Sync + Debug {
         cut_one_by_one(self, data, start, more, ends);
     }
 
+    /// Works as [`next_cuts`](Chunker::next_cuts), after a call with the first `known` bytes from
+    /// `start` on, and with `more` set, has not found the end of the chunk; `known` is 0 if there was
+    /// no call.
+    ///
+    /// Returns the value of `known` for the next call, which begins at the last end, or again at
+    /// `start` if nothing is appended. If `more` is set, the search may stop in front of the last
+    /// bytes, even if nothing is appended, and leave them to the next call, which has more of them.
+    /// Nevertheless, the end of a chunk is found if
+    /// [`needed_size_max`](Chunker::needed_size_max) bytes of it are given.
+    ///
+    /// The default suits every rule. A rule that cuts many chunks at once, and can continue a search
+    /// ([`resumes`](Chunker::resumes)), implements it so that each byte is searched once.
+    fn next_cuts_again(
+        &self,
+        data: &[u8],
+        start: usize,
+        more: bool,
+        known: usize,
+        ends: &mut Vec<usize>,
+    ) -> usize {
+        cut_next_again(self, Batch { data, start, more, ends }, known)
+    }
+
     /// Returns the number of bytes that [`next_cuts`](Chunker::next_cuts) needs at once to be at
     /// its fastest; 0 if cutting one chunk at a time is as fast.
     fn batch_size(&self) -> usize {
@@ -140,6 +163,23 @@ pub(crate) fn cut_one_by_one(
     }
 }
 
+/// Implements [`Chunker::next_cuts_again`] for rules that have no faster way.
+pub(crate) fn cut_next_again(
+    chunker: &(impl Chunker + ?Sized),
+    batch: Batch<'_>,
+    known: usize,
+) -> usize {
+    let Batch { data, start, more, ends } = batch;
+    let count = ends.len();
+    if known > 0 {
+        let (before, rest) = data.split_at(start);
+        ends.extend(chunker.next_cut_again(before, rest, more, known).map(|size| start + size));
+    } else {
+        chunker.next_cuts(data, start, more, ends);
+    }
+    if ends.len() == count && chunker.resumes() { data.len() - start } else { 0 }
+}
+
 macro_rules! forward {
     ($Pointer:ty) => {
         impl<C: Chunker + ?Sized> Chunker for $Pointer {
@@ -175,6 +215,17 @@ macro_rules! forward {
 
             fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
                 (**self).next_cuts(data, start, more, ends);
+            }
+
+            fn next_cuts_again(
+                &self,
+                data: &[u8],
+                start: usize,
+                more: bool,
+                known: usize,
+                ends: &mut Vec<usize>,
+            ) -> usize {
+                (**self).next_cuts_again(data, start, more, known, ends)
             }
 
             fn batch_size(&self) -> usize {

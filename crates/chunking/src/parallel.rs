@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
 use crate::ahead::{self, ReadAhead};
-use crate::chunker::{BATCH_COUNT, Batch};
+use crate::chunker::{BATCH_COUNT, Batch, cut_next_again};
 use crate::segments::{List, Round, Segments};
 use crate::{Chunker, Level};
 
@@ -274,6 +274,20 @@ impl<C: Chunker> Chunker for Parallel<C> {
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
         let batch = Batch { data, start, more, ends };
         self.segments.next_cuts(&self.chunker, batch, |round| self.cut(round));
+    }
+
+    fn next_cuts_again(
+        &self,
+        data: &[u8],
+        start: usize,
+        more: bool,
+        known: usize,
+        ends: &mut Vec<usize>,
+    ) -> usize {
+        if self.segments.next(data.len() - start).is_none() {
+            return self.chunker.next_cuts_again(data, start, more, known, ends);
+        }
+        cut_next_again(self, Batch { data, start, more, ends }, known)
     }
 
     fn batch_size(&self) -> usize {

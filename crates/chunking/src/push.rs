@@ -12,16 +12,20 @@ use crate::window::{Step, Window};
 /// Cuts slices of any size, pushed one after the other, as one stream.
 ///
 /// The chunks are those of the whole stream, however it is portioned. A chunk that lies within the
-/// pushed slice is lent from there; only a chunk that crosses the end of a slice is copied.
+/// pushed slice is lent from there, and a chunk that crosses the end of a slice is copied. A rule
+/// that cuts many chunks at once ([`Chunker::batch_size`]) and can continue its search
+/// ([`Chunker::resumes`]) gets the bytes of a chunk together with those behind it: a slice of up to
+/// 64 KiB that continues a chunk is copied as a whole.
 ///
 /// # Buffering
 ///
 /// The buffer holds the bytes since the last cut-point, as long as the rule cannot find the next
-/// one. A rule that can continue its search ([`Chunker::resumes`]) is asked again every 4 KiB. Any
-/// other rule is asked again when the number of bytes has doubled, so that no byte is looked at
-/// more than a few times even if the bytes arrive one by one. Either is asked at the latest when
-/// the number of bytes reaches [`Chunker::needed_size_max`]. An algorithm without a maximum chunk
-/// size has no such number, so the buffer holds up to twice the chunk, however large that becomes.
+/// one. A rule that can continue its search is asked again every 4 KiB, or every 16 KiB if it cuts
+/// many chunks at once, so that a chunk may be passed on only when 20 KiB follow it. Any other rule
+/// is asked again when the number of bytes has doubled, so that no byte is looked at more than a
+/// few times even if the bytes arrive one by one. Either is asked at the latest when the number of
+/// bytes reaches [`Chunker::needed_size_max`]. An algorithm without a maximum chunk size has no such
+/// number, so the buffer holds up to twice the chunk, however large that becomes.
 /// [`Push::buffered_bytes`] returns the present size.
 ///
 /// ```
@@ -40,16 +44,18 @@ use crate::window::{Step, Window};
 pub struct Push<C = Box<dyn Chunker>> {
     chunker: C,
     window: Window,
+    /// The ends of the chunks in a slice that are passed without copying them.
+    ends: Vec<usize>,
 }
 
 impl<C: Chunker> Push<C> {
     /// Creates a chunker of pushed slices, at the start of a stream.
     pub fn new(chunker: C) -> Push<C> {
-        let window = Window::new(&chunker, chunker.chunk_size_min().saturating_add(1), 0);
-        Push { chunker, window }
+        let window = Window::for_pushing(&chunker);
+        Push { chunker, window, ends: Vec::new() }
     }
 
-    /// Takes the next bytes of the stream, and passes each chunk that ends in them to `each`, in
+    /// Takes the next bytes of the stream, and passes each chunk whose end is found to `each`, in
     /// order.
     ///
     /// The end of `data` does not end a chunk. Empty `data` has no effect, except that chunks left
@@ -86,22 +92,26 @@ impl<C: Chunker> Push<C> {
         mut each: impl FnMut(&[u8]) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let mut rest = data;
+        // The number of bytes of `rest` in which its first chunk does not end.
+        let mut known = 0;
         loop {
             if self.window.len() == 0 && self.chunker.context_size() == 0 {
-                let (size, flow) = self.pass_directly(rest, &mut each);
+                let (size, known, flow) = self.pass_directly(rest, known, &mut each);
                 self.window.take(&rest[size..]);
-                if flow.is_continue() {
-                    self.window.asked();
+                match flow {
+                    ControlFlow::Continue(()) => self.window.asked(known),
+                    ControlFlow::Break(_) => self.window.ask(),
                 }
                 return flow;
             }
             let taken;
-            (taken, rest) = rest.split_at(rest.len().min(self.window.lacking()));
+            (taken, rest) = rest.split_at(self.window.portion(rest.len()));
             self.window.take(taken);
             while let Step::Chunk(chunk) = self.window.step(&self.chunker) {
                 let flow = each(self.window.bytes(chunk));
                 if flow.is_break() {
                     self.window.take(rest);
+                    self.window.ask();
                     return flow;
                 }
             }
@@ -112,38 +122,48 @@ impl<C: Chunker> Push<C> {
             let copied = data.len() - rest.len();
             if self.window.len() <= copied && self.chunker.context_size() == 0 {
                 rest = &data[copied - self.window.len()..];
-                self.window.clear();
+                known = self.window.clear();
             }
         }
     }
 
-    /// Passes the chunks of `data`, which begins with a chunk, to `each` without copying them.
-    /// Returns the number of bytes passed, and the last answer of `each`.
+    /// Passes the chunks of `data`, which begins with a chunk, to `each` without copying them. The
+    /// first `known` bytes need not be searched. Returns the number of bytes passed, the number
+    /// behind them that need not be searched again, and the last answer of `each`.
     fn pass_directly<B>(
         &mut self,
         data: &[u8],
+        mut known: usize,
         each: &mut impl FnMut(&[u8]) -> ControlFlow<B>,
-    ) -> (usize, ControlFlow<B>) {
+    ) -> (usize, usize, ControlFlow<B>) {
+        let Push { chunker, window, ends } = self;
         let mut start = 0;
-        let mut ends = Vec::new();
-        let is_batched = self.chunker.batch_size() > 0;
+        let is_batched = chunker.batch_size() > 0;
         loop {
             ends.clear();
             if is_batched {
-                self.chunker.next_cuts(data, start, true, &mut ends);
+                known = chunker.next_cuts_again(data, start, true, known, ends);
             } else {
-                ends.extend(self.chunker.next_cut(&data[start..], true).map(|size| start + size));
+                let rest = &data[start..];
+                let cut = match core::mem::take(&mut known) {
+                    0 => chunker.next_cut(rest, true),
+                    known => chunker.next_cut_again(&[], rest, true, known),
+                };
+                match cut {
+                    Some(size) => ends.push(start + size),
+                    None => known = rest.len(),
+                }
             }
-            if ends.is_empty() {
-                return (start, ControlFlow::Continue(()));
-            }
-            for &end in &ends {
-                self.window.passed(end - start);
+            for &end in &*ends {
+                window.passed(end - start);
                 let flow = each(&data[start..end]);
                 start = end;
                 if flow.is_break() {
-                    return (start, flow);
+                    return (start, 0, flow);
                 }
+            }
+            if ends.is_empty() || known > 0 {
+                return (start, known, ControlFlow::Continue(()));
             }
         }
     }

@@ -90,7 +90,7 @@ impl Segments {
     /// Returns the number and the size of the segments of the next round; `None` if the data does
     /// not suffice for two. Segments are smaller after a round that did not pay, and fewer and
     /// smaller if less data is left.
-    fn next(&self, size: usize) -> Option<(usize, usize)> {
+    pub(crate) fn next(&self, size: usize) -> Option<(usize, usize)> {
         let count = self.count_max.min(size / self.size_min);
         let most = if self.was_in_vain.load(Relaxed) { self.tried_size() } else { self.size_max };
         (count > 1).then(|| (count, most.min(size / count)))

@@ -14,6 +14,14 @@ const READ_SIZE: usize = 256 * 1024;
 /// The minimum number of bytes that are looked at together if a search continues.
 const PIECE_SIZE: usize = 4096;
 
+/// The same for a rule that cuts many chunks at once: four tiles of 64 rows, because each row begins
+/// by reading a window, which takes up to a tile.
+const BATCHED_PIECE_SIZE: usize = 4 * 4096;
+
+/// The maximum size of a slice that is copied as a whole, in bytes, for such a rule. The bytes that
+/// continue a chunk and those behind it are then searched together.
+const COPIED_SIZE_MAX: usize = 64 * 1024;
+
 /// A single buffer through which a stream passes.
 pub(crate) struct Window {
     /// `buffer[start..end]` are the bytes in the window. Before them are bytes that were already
@@ -34,13 +42,19 @@ pub(crate) struct Window {
     context_size: usize,
     /// The sizes of the chunks from `start` on that were found and not yet returned.
     sizes: VecDeque<usize>,
+    /// The ends of these chunks while they are searched.
+    ends: Vec<usize>,
     /// Set if the chunker prefers to cut many chunks at once.
     is_batched: bool,
     /// Set if the chunker can continue a search.
     resumes: bool,
-    /// The number of bytes from `start` on in which the chunker found no end; 0 if it was not asked
-    /// or cannot continue.
+    /// The number of bytes behind the chunks that were found in which the chunker found no end; 0 if
+    /// it was not asked or cannot continue.
     known: usize,
+    /// Set if a search that continues is for many chunks at once.
+    continues_batches: bool,
+    /// Set if the chunker is to be asked with the bytes in the window, however few.
+    asks: bool,
 }
 
 /// The next step of a stream.
@@ -71,10 +85,24 @@ impl Window {
             wanted_max,
             context_size: chunker.context_size(),
             sizes: VecDeque::new(),
+            ends: Vec::new(),
             is_batched: chunker.batch_size() > 0,
             resumes: chunker.resumes(),
             known: 0,
+            continues_batches: false,
+            asks: false,
         }
+    }
+
+    /// Creates an empty window for slices that are pushed.
+    pub(crate) fn for_pushing(chunker: &impl Chunker) -> Window {
+        let first = chunker.chunk_size_min().saturating_add(1);
+        if chunker.batch_size() == 0 || !chunker.resumes() {
+            return Window::new(chunker, first, 0);
+        }
+        let wanted_max = chunker.needed_size_max().unwrap_or(usize::MAX);
+        let wanted_first = first.saturating_add(BATCHED_PIECE_SIZE).min(wanted_max);
+        Window { continues_batches: true, ..Window::new(chunker, wanted_first, 0) }
     }
 
     /// Creates an empty window for a stream that is read into [`Window::room`].
@@ -91,7 +119,7 @@ impl Window {
     pub(crate) fn restart(&mut self) {
         (self.start, self.end, self.offset, self.is_ended) = (0, 0, 0, false);
         self.wanted = self.wanted_first;
-        self.known = 0;
+        (self.known, self.asks) = (0, false);
         self.sizes.clear();
     }
 
@@ -107,13 +135,24 @@ impl Window {
 
     /// Returns the number of bytes still needed before [`Window::step`] asks the chunker.
     pub(crate) fn lacking(&self) -> usize {
-        self.wanted.saturating_sub(self.len())
+        if self.asks { 0 } else { self.wanted.saturating_sub(self.len()) }
+    }
+
+    /// Returns the number of bytes to take from a slice of `size` bytes before [`Window::step`].
+    pub(crate) fn portion(&self, size: usize) -> usize {
+        if !self.continues_batches {
+            size.min(self.lacking())
+        } else if size <= COPIED_SIZE_MAX {
+            size
+        } else {
+            // A chunk that has become long is likely to become longer still.
+            size.min(self.lacking().max(self.known / 2))
+        }
     }
 
     /// Lets the chunker be asked with the bytes in the window, however few.
-    #[cfg(feature = "std")]
     pub(crate) fn ask(&mut self) {
-        self.wanted = self.len();
+        self.asks = self.len() > 0;
     }
 
     /// Returns `true` if no more bytes follow.
@@ -148,7 +187,7 @@ impl Window {
             Some(size) => size,
             None if self.is_ended => self.len(),
             None => {
-                self.asked();
+                self.asked(if self.continues_batches { self.known } else { self.len() });
                 return Step::Need;
             }
         };
@@ -156,7 +195,12 @@ impl Window {
         self.start = chunk.end;
         self.offset += size as u64;
         self.wanted = self.wanted_first;
-        self.known = 0;
+        if self.continues_batches {
+            let wanted = self.known.saturating_add(BATCHED_PIECE_SIZE);
+            self.wanted = self.wanted.max(wanted.min(self.wanted_max));
+        } else {
+            self.known = 0;
+        }
         Step::Chunk(chunk)
     }
 
@@ -165,26 +209,32 @@ impl Window {
         let context = self.start.saturating_sub(self.context_size);
         let (data, start) = (&self.buffer[context..self.end], self.start - context);
         let more = !self.is_ended;
-        if self.known > 0 {
+        self.asks = false;
+        self.ends.clear();
+        let ends = &mut self.ends;
+        if self.continues_batches {
+            self.known = chunker.next_cuts_again(data, start, more, self.known, ends);
+        } else if self.known > 0 {
             let (before, rest) = data.split_at(start);
             self.sizes.extend(chunker.next_cut_again(before, rest, more, self.known));
         } else if self.is_batched {
-            let mut ends = Vec::new();
-            chunker.next_cuts(data, start, more, &mut ends);
-            let starts = core::iter::once(start).chain(ends.iter().copied());
-            self.sizes.extend(ends.iter().zip(starts).map(|(end, start)| end - start));
+            chunker.next_cuts(data, start, more, ends);
         } else {
             let (before, rest) = data.split_at(start);
             self.sizes.extend(chunker.next_cut_after(before, rest, more));
         }
+        let starts = core::iter::once(start).chain(self.ends.iter().copied());
+        self.sizes.extend(self.ends.iter().zip(starts).map(|(end, start)| end - start));
     }
 
-    /// Records that the chunker cannot find the end in the bytes of the window.
-    pub(crate) fn asked(&mut self) {
+    /// Records that the chunker cannot find the end in the bytes of the window, and need not search
+    /// the first `known` bytes again.
+    pub(crate) fn asked(&mut self, known: usize) {
         let size = self.len();
         let wanted = if self.resumes && size > 0 {
-            self.known = size;
-            size.saturating_add(PIECE_SIZE)
+            self.known = known;
+            let piece_size = if self.continues_batches { BATCHED_PIECE_SIZE } else { PIECE_SIZE };
+            known.saturating_add(piece_size)
         } else {
             // Double the number, so that no byte is looked at more than a few times.
             size.saturating_mul(2)
@@ -243,11 +293,13 @@ impl Window {
         self.start = self.end;
     }
 
-    /// Drops the bytes in the window, which the caller returns itself.
-    pub(crate) fn clear(&mut self) {
+    /// Drops the bytes in the window, which the caller returns itself. Returns the number of bytes
+    /// that it need not search again.
+    pub(crate) fn clear(&mut self) -> usize {
         (self.start, self.end) = (0, 0);
         self.wanted = self.wanted_first;
-        self.known = 0;
+        self.asks = false;
+        core::mem::take(&mut self.known)
     }
 
     /// Counts `size` bytes that were returned without passing through the window, which is empty.

@@ -48,10 +48,11 @@ macro_rules! loops {
                 &self,
                 rule: &S,
                 level: Level,
+                from: usize,
                 batch: &mut Batch<'_>,
             ) -> (usize, usize) {
                 match self {
-                    $(BuzhashColumns::$Loop(loops) => cut(loops, rule, level, batch),)+
+                    $(BuzhashColumns::$Loop(loops) => cut(loops, rule, level, from, batch),)+
                 }
             }
         }

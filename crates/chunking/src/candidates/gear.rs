@@ -66,12 +66,18 @@ fn gain(bits: u32, kind: ColumnsKind) -> f64 {
 }
 
 impl CandidateHash for GearColumns {
-    fn cut<S: Selection>(&self, rule: &S, level: Level, batch: &mut Batch<'_>) -> (usize, usize) {
+    fn cut<S: Selection>(
+        &self,
+        rule: &S,
+        level: Level,
+        from: usize,
+        batch: &mut Batch<'_>,
+    ) -> (usize, usize) {
         match self {
-            GearColumns::Of16(sums) => cut(&**sums, rule, level, batch),
-            GearColumns::Of32(sums) => cut(&**sums, rule, level, batch),
-            GearColumns::Of48(sums) => cut(&**sums, rule, level, batch),
-            GearColumns::Of64(sums) => cut(&**sums, rule, level, batch),
+            GearColumns::Of16(sums) => cut(&**sums, rule, level, from, batch),
+            GearColumns::Of32(sums) => cut(&**sums, rule, level, from, batch),
+            GearColumns::Of48(sums) => cut(&**sums, rule, level, from, batch),
+            GearColumns::Of64(sums) => cut(&**sums, rule, level, from, batch),
         }
     }
 }

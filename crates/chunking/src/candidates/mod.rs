@@ -46,7 +46,7 @@ pub(crate) use pci::CountColumns;
 pub(crate) use rabin::RabinColumns;
 
 pub(crate) use crate::chunker::Batch;
-use crate::chunker::cut_one_by_one;
+use crate::chunker::{cut_next_again, cut_one_by_one};
 pub(crate) use crate::kernel::ColumnsKind;
 use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask, Matrix, PairTable};
 use crate::{Chunker, Level};
@@ -55,8 +55,8 @@ use crate::{Chunker, Level};
 /// of their ends.
 const BATCH_SIZE: usize = 4 * ROW_TILES_MAX * TILE_SIZE_MAX;
 
-/// The maximum number of tiles in a row whose number may be even.
-const FEW_TILES: usize = 8;
+/// The number of tiles in a row by which no number of them is divisible.
+const CROWDED_TILES: usize = 16;
 
 /// The parts of a rule that the second stage needs.
 pub(crate) trait Selection: Chunker {
@@ -104,9 +104,16 @@ pub(crate) trait Selection: Chunker {
 
 /// A hash that finds candidates, or one of several.
 pub(crate) trait CandidateHash {
-    /// Cuts as many chunks as possible. Returns the start of the chunk whose end was not found, and
-    /// the first position that was not looked at.
-    fn cut<S: Selection>(&self, rule: &S, level: Level, batch: &mut Batch<'_>) -> (usize, usize);
+    /// Cuts as many chunks as possible, of which no position before `from` ends the first one.
+    /// Returns the start of the chunk whose end was not found, and the first position that was not
+    /// looked at.
+    fn cut<S: Selection>(
+        &self,
+        rule: &S,
+        level: Level,
+        from: usize,
+        batch: &mut Batch<'_>,
+    ) -> (usize, usize);
 }
 
 /// Implements [`CandidateHash`] for a single hash.
@@ -117,9 +124,10 @@ macro_rules! candidate_hash {
                 &self,
                 rule: &S,
                 level: crate::Level,
+                from: usize,
                 batch: &mut crate::candidates::Batch<'_>,
             ) -> (usize, usize) {
-                crate::candidates::cut(self, rule, level, batch)
+                crate::candidates::cut(self, rule, level, from, batch)
             }
         }
     };
@@ -176,23 +184,55 @@ impl<M: CandidateHash> Stages<M> {
     pub(crate) fn next_cuts<S: Selection>(&self, rule: &S, mut batch: Batch<'_>) {
         if let Some(hash) = &self.hash {
             let count = batch.ends.len();
-            let (chunk, place) = hash.cut(rule, self.level, &mut batch);
+            let (chunk, place) = hash.cut(rule, self.level, 0, &mut batch);
             if batch.more && batch.ends.len() > count {
                 // The rest comes again, and may then be too large for a byte-by-byte search.
                 return;
             }
             batch.start = chunk;
-            if place > chunk + rule.told_from() {
-                let (before, data) = batch.data.split_at(chunk);
-                match rule.cut_from(before, data, batch.more, place - chunk) {
-                    Some(size) => batch.start = chunk + size,
-                    None => return,
-                }
-                batch.ends.push(batch.start);
+            if !cut_at_place(rule, &mut batch, place) {
+                return;
             }
         }
         cut_one_by_one(rule, batch.data, batch.start, batch.more, batch.ends);
     }
+
+    /// Implements [`Chunker::next_cuts_again`] of `rule`.
+    pub(crate) fn next_cuts_again<S: Selection>(
+        &self,
+        rule: &S,
+        mut batch: Batch<'_>,
+        known: usize,
+    ) -> usize {
+        let Some(hash) = &self.hash else { return cut_next_again(rule, batch, known) };
+        let (chunk, place) = hash.cut(rule, self.level, first_unknown(known), &mut batch);
+        batch.start = chunk;
+        let size = batch.data.len() - chunk;
+        let is_complete = rule.chunk_size_max().is_some_and(|max| size >= max);
+        if batch.more && !is_complete {
+            // Fewer bytes than a tile are left to the next call, which gets more.
+            return if place > chunk + rule.told_from() { place - chunk } else { 0 };
+        }
+        if cut_at_place(rule, &mut batch, place) {
+            cut_one_by_one(rule, batch.data, batch.start, batch.more, batch.ends);
+        }
+        0
+    }
+}
+
+/// Appends the end of the chunk at the start of `batch`, if positions of the chunk were looked at
+/// up to `place`, and advances the start to it. Returns `false` if the rule cannot find the end.
+fn cut_at_place<S: Selection>(rule: &S, batch: &mut Batch<'_>, place: usize) -> bool {
+    let chunk = batch.start;
+    if place > chunk + rule.told_from() {
+        let (before, data) = batch.data.split_at(chunk);
+        match rule.cut_from(before, data, batch.more, place - chunk) {
+            Some(size) => batch.start = chunk + size,
+            None => return false,
+        }
+        batch.ends.push(batch.start);
+    }
+    true
 }
 
 /// Implements the batches of a [`Chunker`], and its level, by its `stages`, and its continuation.
@@ -206,6 +246,18 @@ macro_rules! forward_batches {
             ends: &mut alloc::vec::Vec<usize>,
         ) {
             self.stages.next_cuts(self, $crate::chunker::Batch { data, start, more, ends });
+        }
+
+        fn next_cuts_again(
+            &self,
+            data: &[u8],
+            start: usize,
+            more: bool,
+            known: usize,
+            ends: &mut alloc::vec::Vec<usize>,
+        ) -> usize {
+            let batch = $crate::chunker::Batch { data, start, more, ends };
+            self.stages.next_cuts_again(self, batch, known)
         }
 
         fn next_cut_again(
@@ -233,6 +285,12 @@ macro_rules! forward_batches {
 }
 pub(crate) use forward_batches;
 
+/// Returns the first position to look at in a chunk that has no end in its first `known` bytes. Some
+/// rules look at pairs of bytes, and wait for the byte behind a position.
+fn first_unknown(known: usize) -> usize {
+    known.saturating_sub(2) / 2 * 2
+}
+
 /// Implements [`Chunker::next_cut_again`] of `rule`.
 pub(crate) fn cut_again<S: Selection>(
     rule: &S,
@@ -241,8 +299,7 @@ pub(crate) fn cut_again<S: Selection>(
     more: bool,
     known: usize,
 ) -> Option<usize> {
-    // Some rules look at pairs of bytes, and wait for the byte behind a position.
-    let from = known.saturating_sub(2) / 2 * 2;
+    let from = first_unknown(known);
     if from < rule.told_from() || !rule.can_continue() {
         rule.next_cut_after(before, data, more)
     } else {
@@ -255,10 +312,11 @@ fn cut<S: Selection, H: ColumnHash>(
     hash: &H,
     rule: &S,
     level: Level,
+    from: usize,
     batch: &mut Batch<'_>,
 ) -> (usize, usize) {
     let Batch { data, start, ends, .. } = batch;
-    let task = Select { rule, hash, data, start: *start, ends };
+    let task = Select { rule, hash, data, start: *start, from, ends };
     level.dispatch_columns(task).unwrap_or((*start, *start))
 }
 
@@ -267,6 +325,7 @@ struct Select<'a, S, H> {
     hash: &'a H,
     data: &'a [u8],
     start: usize,
+    from: usize,
     ends: &'a mut Vec<usize>,
 }
 
@@ -277,7 +336,7 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
 
     #[inline(always)]
     fn run<C: Columns>(self, columns: C) -> (usize, usize) {
-        let Select { rule, hash, data, start: mut chunk, ends } = self;
+        let Select { rule, hash, data, start: mut chunk, from, ends } = self;
         let (first, told_from, step) = (rule.first(), rule.told_from(), rule.step());
         let max = rule.chunk_size_max();
         if H::LOOKS_UP && matches!(C::KIND, ColumnsKind::HalfBytes) {
@@ -285,9 +344,9 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
             return (chunk, chunk + first);
         }
         let window = hash.window();
-        // The start of the next stretch, and the next position of the chunk to look at.
-        let mut block = (chunk + told_from).max(window.next_multiple_of(BLOCK_SIZE));
-        let mut place = chunk + first;
+        // The next position of the chunk to look at, and the start of the next stretch.
+        let mut place = chunk + if from < told_from { first } else { from };
+        let mut block = place.max(chunk + told_from).max(window.next_multiple_of(BLOCK_SIZE));
         let mut hashed = None;
         // The last byte is left to the rule, because some rules wait for the byte behind it.
         let last = data.len().saturating_sub(1);
@@ -300,9 +359,11 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
             if tiles == 0 {
                 return (chunk, place);
             }
-            // All of a few, which the first-level cache holds, or else an odd number, like the maximum.
-            let row_tiles =
-                if tiles <= FEW_TILES { tiles } else { (tiles.min(ROW_TILES_MAX) - 1) | 1 };
+            let row_tiles = match tiles.min(ROW_TILES_MAX) {
+                // The lines of a tile would fall into a few sets of the cache.
+                tiles if tiles % CROWDED_TILES == 0 => tiles - 1,
+                tiles => tiles,
+            };
             candidates.make(columns, hash, rule.permutation(), data, block, row_tiles);
             let block_end = block + row_tiles * C::TILE_SIZE;
             loop {

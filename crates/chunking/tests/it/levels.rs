@@ -7,7 +7,7 @@ mod random_specs;
 
 use std::num::NonZero;
 
-use cutpoint_chunking::{Chunker, Level, Parallel, Spec, cuts};
+use cutpoint_chunking::{Chunker, Level, Parallel, Push, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 
 use crate::harness::checks::reference_cuts;
@@ -123,7 +123,9 @@ impl Sample {
         for feed in [
             Feed::Batches(pick(random, &[5_000, 60_000, 300_000, 1 << 20]), random.next()),
             Feed::Reader(pick(random, &[3_000, 70_000, 1 << 20]), random.next()),
-            Feed::Push(pick(random, &[3_000, 70_000, 1 << 20]), random.next()),
+            Feed::Push(pick(random, &[3_000, 17_000, 70_000, 1 << 20]), random.next()),
+            Feed::Stopped(pick(random, &[3_000, 17_000, 70_000, 1 << 20]), random.next()),
+            Feed::BatchesAgain(pick(random, &[3_000, 17_000, 70_000]), random.next()),
         ] {
             self.check(&fed_cuts(chunker, data, feed), &format!("{level} {feed:?}"));
         }
@@ -152,6 +154,8 @@ impl Sample {
         self.check(&ends, &format!("{level} {threads} threads"));
         let ends = fed_cuts(&parallel, &self.data, Feed::Reader(100_000, random.next()));
         self.check(&ends, &format!("{level} {threads} threads, reader"));
+        let ends = fed_cuts(&parallel, &self.data, Feed::Push(100_000, random.next()));
+        self.check(&ends, &format!("{level} {threads} threads, pushed"));
     }
 }
 
@@ -193,22 +197,36 @@ fn levels_agree() {
     assert!(done > 0);
 }
 
+/// Rules of all kinds of columns.
+const COLUMN_SPECS: [&str; 10] = [
+    "rabin:bits=8,window=64,min=300,max=5000",
+    "rabin:bits=20,window=33",
+    "crc:bits=9,window=100",
+    "pci:window=58,threshold=266,max=65536",
+    "gear:bits=9,table=gearhash",
+    "gear:bits=12,table=cutpoint32",
+    "fastcdc:level=1,min=256,normal=4096,max=8192",
+    "fastcdc:form=dedup-bench,avg=4k",
+    "buzhash:divisor=1024,window=48,min=100",
+    "buzhash:divisor=500,window=32,table=casync",
+];
+
+/// Rules of columns whose chunks are longer than many slices, or whose hashes cover bytes before
+/// the chunk.
+const LONG_COLUMN_SPECS: [&str; 6] = [
+    "rabin:bits=14,window=64,min=5000,max=64k",
+    "crc:bits=14,window=512,min=700",
+    "gear:bits=13,start=carry,min=2k,max=40k",
+    "gear:bits=14,start=cold,cut=before,min=3001,max=100001",
+    "fastcdc:level=2,min=4096,normal=16384,max=65536",
+    "fastcdc:form=dedup-bench,level=2,min=8193,normal=16385,max=32769",
+];
+
 /// The rules of all columns, with sizes of data around the first positions that are hashed in rows,
 /// whole tiles of 32 and 64 rows, and whole stretches.
 #[test]
 fn columns_agree_at_edges_of_tiles_and_stretches() {
-    for text in [
-        "rabin:bits=8,window=64,min=300,max=5000",
-        "rabin:bits=20,window=33",
-        "crc:bits=9,window=100",
-        "pci:window=58,threshold=266,max=65536",
-        "gear:bits=9,table=gearhash",
-        "gear:bits=12,table=cutpoint32",
-        "fastcdc:level=1,min=256,normal=4096,max=8192",
-        "fastcdc:form=dedup-bench,avg=4k",
-        "buzhash:divisor=1024,window=48,min=100",
-        "buzhash:divisor=500,window=32,table=casync",
-    ] {
+    for text in COLUMN_SPECS {
         let spec: Spec = text.parse().expect("the spec is right");
         let tiles = [2048, 3 * 2048, 4096, 65 * 2048, 65 * 4096];
         let sizes = tiles.iter().flat_map(|tile| [tile - 1, tile + 1, tile + 64, tile + 513]);
@@ -223,6 +241,77 @@ fn columns_agree_at_edges_of_tiles_and_stretches() {
                 }
             }
         }
+    }
+}
+
+/// Pushes slices around the sizes of tiles, and around those at which the bytes of a slice are
+/// searched, and copied.
+#[test]
+fn pushed_slices_agree_at_edges() {
+    let edges = [2048, 4096, 8192, 16_384, 16_384 + 4096, 32_768, 65_536];
+    let sizes = edges.iter().flat_map(|&edge| [edge - 1, edge, edge + 1]);
+    let sizes: Vec<usize> = sizes.chain([1, 61, 1000, 17_000, 66_000, 100_000]).collect();
+    for text in COLUMN_SPECS.into_iter().chain(LONG_COLUMN_SPECS) {
+        let spec: Spec = text.parse().expect("the spec is right");
+        for (name, data) in kinds(150_001, text.len() as u64) {
+            let expected: Vec<usize> = cuts(&*spec.chunker_at(Level::SCALAR), &data).collect();
+            for level in Level::available().into_iter().chain([Level::EMULATED]) {
+                let chunker = spec.chunker_at(level);
+                if chunker.batch_size() == 0 {
+                    continue;
+                }
+                let is_slow = level == Level::EMULATED;
+                if is_slow && !["noise with a hole", "two values"].contains(&name) {
+                    continue;
+                }
+                for &size in sizes.iter().filter(|&&size| !is_slow || size.is_multiple_of(1000)) {
+                    let size = if size == 1 && name != "noise" { 61 } else { size };
+                    let mut push = Push::new(&*chunker);
+                    let (mut ends, mut offset) = (Vec::new(), 0);
+                    let mut each = |chunk: &[u8]| {
+                        assert!(*chunk == data[offset..][..chunk.len()], "{text}: bytes");
+                        offset += chunk.len();
+                        ends.push(offset);
+                    };
+                    data.chunks(size).for_each(|slice| push.push(slice, &mut each));
+                    push.finish(&mut each);
+                    let level = level.name();
+                    assert!(ends == expected, "{text}, {name} in slices of {size}: {level}");
+                }
+            }
+        }
+    }
+}
+
+/// The bytes in which a chunk has no end are not searched again. Other bytes in their place, which
+/// would end the chunk, change nothing.
+#[test]
+fn known_bytes_are_not_searched_again() {
+    for text in
+        ["gear:bits=11", "rabin:bits=11,window=64", "fastcdc:level=0,min=256,normal=2048,max=64k"]
+    {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let data = SplitMix64::bytes(90, 3_000_000);
+        let ends: Vec<usize> = cuts(&*spec.chunker_at(Level::SCALAR), &data).collect();
+        let (start, end) = ends
+            .windows(2)
+            .map(|pair| (pair[0], pair[1]))
+            .max_by_key(|(a, b)| b - a)
+            .expect("there are many");
+        let chunker = spec.chunker_at(Level::EMULATED);
+        let known = chunker.next_cuts_again(&data[start..end - 1], 0, true, 0, &mut Vec::new());
+        assert!(
+            known > 8_000 && end - 1 - start - known < 5_000,
+            "{text}: {known} of {}",
+            end - start
+        );
+        // The start of the stream, in which several chunks end.
+        let mut other = data[start..end + 9_000].to_vec();
+        other[..known - 600].copy_from_slice(&data[..known - 600]);
+        assert!(ends[0] < known - 600, "{text}: the other bytes have an end");
+        let mut found = Vec::new();
+        chunker.next_cuts_again(&other, 0, true, known, &mut found);
+        assert_eq!(found.first(), Some(&(end - start)), "{text}: the end of the chunk");
     }
 }
 

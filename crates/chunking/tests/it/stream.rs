@@ -1,10 +1,12 @@
 //! `Chunks` and `Push` beyond cutting: errors, another reader, the end.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-use cutpoint_chunking::{Chunker, Chunks, Push, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, Level, Push, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 use futures_executor::block_on;
 use futures_io::AsyncRead;
@@ -283,5 +285,112 @@ fn chunker_that_never_cuts_loses_no_bytes() {
         let mut chunks = Chunks::new(chunker, &b"abcdef"[..]);
         assert_eq!(chunks.next().expect("no error"), Some(&b"abcdef"[..]), "read");
         assert_eq!(chunks.next().expect("no error"), None, "the end");
+    }
+}
+
+/// A chunker that counts the bytes in which it is asked to search.
+#[derive(Debug)]
+struct Counting {
+    chunker: Box<dyn Chunker>,
+    searched: AtomicUsize,
+}
+
+impl Counting {
+    fn search(&self, size: usize) {
+        self.searched.fetch_add(size, Relaxed);
+    }
+}
+
+impl Chunker for Counting {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let size = self.chunker.next_cut(data, more);
+        self.search(size.unwrap_or(data.len()));
+        size
+    }
+
+    fn next_cut_again(
+        &self,
+        before: &[u8],
+        data: &[u8],
+        more: bool,
+        known: usize,
+    ) -> Option<usize> {
+        let size = self.chunker.next_cut_again(before, data, more, known);
+        self.search(size.unwrap_or(data.len()) - known);
+        size
+    }
+
+    fn resumes(&self) -> bool {
+        self.chunker.resumes()
+    }
+
+    fn next_cuts_again(
+        &self,
+        data: &[u8],
+        start: usize,
+        more: bool,
+        known: usize,
+        ends: &mut Vec<usize>,
+    ) -> usize {
+        let count = ends.len();
+        let now_known = self.chunker.next_cuts_again(data, start, more, known, ends);
+        let end = ends[count..].last().copied().unwrap_or(start) + now_known;
+        self.search(end.saturating_sub(start + known));
+        now_known
+    }
+
+    fn batch_size(&self) -> usize {
+        self.chunker.batch_size()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunker.chunk_size_min()
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunker.chunk_size_max()
+    }
+}
+
+/// A rule that can continue its search looks at each pushed byte about once, by columns and without
+/// them.
+#[test]
+fn pushed_bytes_are_searched_once() {
+    let data = SplitMix64::bytes(48, 500_000);
+    for text in ["gear:bits=13", "fastcdc:avg=16k", "rabin:avg=8k,max=64k"] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        for level in [Level::SCALAR, Level::EMULATED] {
+            for size in [1000, 4096, 16_384, 50_000, 70_000, 100_000] {
+                let chunker = spec.chunker_at(level);
+                let counting = Counting { chunker, searched: AtomicUsize::new(0) };
+                let mut push = Push::new(&counting);
+                data.chunks(size).for_each(|slice| push.push(slice, |_| {}));
+                push.finish(|_| {});
+                let searched = counting.searched.load(Relaxed);
+                let name = format!("{text}, {} in slices of {size}", level.name());
+                let least = data.len() * 9 / 10;
+                let most = data.len() * 102 / 100;
+                assert!((least..=most).contains(&searched), "{name}: {searched}");
+            }
+        }
+    }
+}
+
+/// After a stop, the chunks in the bytes that were pushed are passed without others, however few
+/// these bytes are.
+#[test]
+fn stopped_push_passes_chunks_without_more_bytes() {
+    let data = SplitMix64::bytes(49, 12_000);
+    let spec: Spec = "gear:bits=9".parse().expect("the spec is right");
+    for level in [Level::SCALAR, Level::EMULATED] {
+        let mut push = Push::new(spec.chunker_at(level));
+        let mut flow = push.push_until(&data, |_| ControlFlow::Break(()));
+        assert!(flow.is_break(), "{}: no chunk", level.name());
+        while flow.is_break() {
+            flow = push.push_until(&[], |_| ControlFlow::Break(()));
+        }
+        // A chunk and less than a tile are held.
+        let held = push.buffered_bytes();
+        assert!(held < 8192, "{}: {held} bytes held", level.name());
     }
 }

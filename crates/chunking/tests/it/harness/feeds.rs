@@ -21,6 +21,8 @@ pub(crate) enum Feed {
     Again(usize, u64),
     /// `next_cuts` with a growing number of bytes, by at most this number each time.
     Batches(usize, u64),
+    /// `next_cuts_again` with a growing number of bytes, by at most this number each time.
+    BatchesAgain(usize, u64),
     /// `Chunks` over a reader that returns at most this number of bytes each time.
     Reader(usize, u64),
     /// `Push` with slices of at most this number of bytes.
@@ -34,7 +36,7 @@ pub(crate) enum Feed {
 
 impl Feed {
     /// All ways, with sizes that suit data of a few chunks or of many.
-    pub(crate) const ALL: [Feed; 13] = [
+    pub(crate) const ALL: [Feed; 14] = [
         Feed::Whole,
         Feed::Slices(3_000, 1),
         Feed::Slices(100_000, 2),
@@ -48,11 +50,12 @@ impl Feed {
         Feed::Again(1, 10),
         Feed::Again(700, 11),
         Feed::Stopped(9_000, 12),
+        Feed::BatchesAgain(20_000, 13),
     ];
 
     /// The faster ways, for data of megabytes.
-    pub(crate) const LARGE: [Feed; 3] =
-        [Feed::Whole, Feed::Reader(50_000, 4), Feed::Push(70_000, 7)];
+    pub(crate) const LARGE: [Feed; 4] =
+        [Feed::Whole, Feed::Reader(50_000, 4), Feed::Push(70_000, 7), Feed::Push(30_000, 8)];
 }
 
 /// Returns the cut-points of `data`, fed by `feed`.
@@ -64,7 +67,12 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
             cuts_of_slices(chunker, data, size_max, random(seed), false)
         }
         Feed::Again(size_max, seed) => cuts_of_slices(chunker, data, size_max, random(seed), true),
-        Feed::Batches(size_max, seed) => cuts_of_batches(chunker, data, size_max, random(seed)),
+        Feed::Batches(size_max, seed) => {
+            cuts_of_batches(chunker, data, size_max, random(seed), false)
+        }
+        Feed::BatchesAgain(size_max, seed) => {
+            cuts_of_batches(chunker, data, size_max, random(seed), true)
+        }
         Feed::Push(size_max, seed) => cuts_of_push(chunker, data, size_max, random(seed), false),
         Feed::Stopped(size_max, seed) => cuts_of_push(chunker, data, size_max, random(seed), true),
         Feed::Reader(size_max, seed) => {
@@ -112,21 +120,28 @@ fn cuts_of_slices(
     ends
 }
 
-/// Implements [`Feed::Batches`].
+/// Implements [`Feed::Batches`], and [`Feed::BatchesAgain`] if `is_again` is set.
 fn cuts_of_batches(
     chunker: &dyn Chunker,
     data: &[u8],
     size_max: usize,
     mut random: SplitMix64,
+    is_again: bool,
 ) -> Vec<usize> {
     let mut ends = Vec::new();
-    let (mut start, mut end) = (0, 0);
+    let (mut start, mut end, mut known) = (0, 0, 0);
     while start < data.len() {
         end = data.len().min(end + 1 + random.below(size_max));
         let more = end < data.len();
         loop {
             let count = ends.len();
-            chunker.next_cuts(&data[..end], start, more, &mut ends);
+            if is_again {
+                known = chunker.next_cuts_again(&data[..end], start, more, known, &mut ends);
+                let last = ends.last().copied().unwrap_or(0);
+                assert!(known <= end - last, "{known} bytes known behind {last} of {end}");
+            } else {
+                chunker.next_cuts(&data[..end], start, more, &mut ends);
+            }
             if ends.len() == count {
                 break;
             }

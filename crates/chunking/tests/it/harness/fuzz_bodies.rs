@@ -84,7 +84,9 @@ fn check(spec: &Spec, input: &mut Unstructured<'_>) -> Result<()> {
         &data,
         &ends,
     );
-    for feed in [Feed::Slices, Feed::Batches, Feed::Reader, Feed::Push, Feed::Async] {
+    let feeds =
+        [Feed::Slices, Feed::Batches, Feed::BatchesAgain, Feed::Reader, Feed::Push, Feed::Async];
+    for feed in feeds {
         let size_max = *input.choose(&[1, 7, 100, 3000])? + input.int_in_range(0..=63)?;
         let feed = feed(size_max, input.arbitrary()?);
         let fed = fed_cuts(&*chunker, &data, feed);
