@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from disk import commit_of
 from rows import Results, backup_parser, homes, spread, versions_of
 
 CHUNKERS = [
@@ -51,7 +52,7 @@ def main() -> int:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    results = Results(args.results)
+    results = Results(args.results, commit=commit_of(args.program.resolve()))
     failed = 0
     for data in args.sets.split(","):
         versions = versions_of(data, args.data)
