@@ -11,6 +11,10 @@
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod aarch64;
 mod aes;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "some tables are for instruction sets of x86-64")
+)]
 mod columns;
 #[cfg(test)]
 mod columns_conformance;
@@ -107,14 +111,6 @@ fn value_bits(size: usize) -> u64 {
     u64::MAX << (8 * (VALUE_SIZE_MAX - size))
 }
 
-/// Returns the number that a value which reaches `bound` reaches: the value of its first bytes, or of
-/// their inverses if `LEAST` is set, so that greater numbers are more extreme.
-#[inline(always)]
-fn bound_number<const LEAST: bool>(bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
-    let bound = u64::from_be_bytes(bound);
-    (if LEAST { !bound } else { bound }) & value_bits(size)
-}
-
 /// A mapping of little-endian numbers of 32 bits: times `factor`, plus `summand`, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapping {
@@ -165,20 +161,6 @@ fn span_block(bytes: &ValueSpan, k: usize) -> &[u8; BLOCK_SIZE + TAIL_SIZE] {
 #[inline(always)]
 fn value_block(bytes: &ValueSpan, k: usize) -> &ValueBlock {
     span_block(bytes, k).first_chunk().expect("there are 16 bytes behind a block")
-}
-
-/// Returns the extremes of a span from the blocks that have the most extreme value, as bits, and
-/// the mask of its positions in such a block; `None` if no block has it.
-#[inline(always)]
-fn position_extremes(blocks: u32, mask: impl Fn(usize) -> u64) -> Option<Extremes> {
-    let (first, last) = (blocks.trailing_zeros() as usize, blocks.checked_ilog2()? as usize);
-    let first_mask = mask(first);
-    let last_mask = if last == first { first_mask } else { mask(last) };
-    Some(Extremes {
-        first: first * BLOCK_SIZE + first_mask.trailing_zeros() as usize,
-        last: last * BLOCK_SIZE + last_mask.checked_ilog2()? as usize,
-        end: SPAN_SIZE,
-    })
 }
 
 /// Returns the first position of a span at which a value of `size` bytes, 2, 4 or 8, begins that is

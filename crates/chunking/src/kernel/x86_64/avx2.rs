@@ -12,12 +12,14 @@ use core::arch::x86_64::{
 };
 use core::hint::black_box;
 
-use super::{LANE_REVERSED, REVERSED, level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
+use super::{
+    LANE_REVERSED, REVERSED, bound_number, level, nth_one_bmi2 as nth_one, position_extremes,
+    squeeze_bmi2 as squeeze,
+};
 use crate::kernel::{
     BLOCK_SIZE, Block, Extremes, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock,
     SPAN_BLOCK_COUNT, SPAN_SIZE, TAIL_SIZE, Tables, Task, VALUE_SIZE_MAX, ValueBlock, ValueSpan,
-    bound_number, first_byte, number_blocks, parts, position_extremes, span_block, value_bits,
-    value_block,
+    first_byte, number_blocks, parts, span_block, value_bits, value_block,
 };
 
 level! {

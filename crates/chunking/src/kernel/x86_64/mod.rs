@@ -12,6 +12,8 @@ mod vaes;
 
 use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _pdep_u64, _pext_u64};
 
+use super::{BLOCK_SIZE, Extremes, SPAN_SIZE, VALUE_SIZE_MAX, value_bits};
+
 pub(super) use aesni::AesNi;
 pub(super) use avx2::Avx2;
 pub(super) use avx512::Avx512;
@@ -302,6 +304,28 @@ const REVERSED: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8
 
 /// The indexes that reverse the bytes of a lane of 128 bits.
 const LANE_REVERSED: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+
+/// Returns the number that a value which reaches `bound` reaches: the value of its first bytes, or of
+/// their inverses if `LEAST` is set, so that greater numbers are more extreme.
+#[inline(always)]
+fn bound_number<const LEAST: bool>(bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let bound = u64::from_be_bytes(bound);
+    (if LEAST { !bound } else { bound }) & value_bits(size)
+}
+
+/// Returns the extremes of a span from the blocks that have the most extreme value, as bits, and
+/// the mask of its positions in such a block; `None` if no block has it.
+#[inline(always)]
+fn position_extremes(blocks: u32, mask: impl Fn(usize) -> u64) -> Option<Extremes> {
+    let (first, last) = (blocks.trailing_zeros() as usize, blocks.checked_ilog2()? as usize);
+    let first_mask = mask(first);
+    let last_mask = if last == first { first_mask } else { mask(last) };
+    Some(Extremes {
+        first: first * BLOCK_SIZE + first_mask.trailing_zeros() as usize,
+        last: last * BLOCK_SIZE + last_mask.checked_ilog2()? as usize,
+        end: SPAN_SIZE,
+    })
+}
 
 /// Implements [`Kernel::squeeze`](super::Kernel::squeeze) by BMI2.
 #[inline]
