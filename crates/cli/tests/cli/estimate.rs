@@ -477,7 +477,8 @@ fn interrupted_default_mode_leaves_the_versions_before() {
         fs::create_dir(sandbox.path(version)).expect("made");
     }
     fs::write(sandbox.path("v0/file"), b"short").expect("written");
-    let long = cutpoint_testing::input::text(60_000_000);
+    // Long enough for progress to be printed while it is read, which happens twice a second.
+    let long = cutpoint_testing::input::text(240_000_000);
     fs::write(sandbox.path("v1/file"), long).expect("written");
     let arguments = ["estimate", "--as-versions", "v0", "v1", "--scratch", "scratch", "--json"];
     let cheap = ["--threads", "1", "-a", "fixed:size=64k", "--no-bursts", "--no-compression"];
