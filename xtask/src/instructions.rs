@@ -89,16 +89,17 @@ const TASKS: [Task; 35] = [
     Task { crate_name: FINGERPRINT, level: "Avx512", task: &["tree::Hash"], all_of: &[&["vpaddd"], &["vpxor"], &["vprord", "vprold"]] },
 ];
 
-/// The suffixes of the names of functions that may be called, without their parameters.
-const MAY_BE_CALLED: [&str; 13] = [
+/// The suffixes of the names of functions that may be called, without parameters that are `bool`.
+const MAY_BE_CALLED: [&str; 14] = [
     // Has 16 instructions of SSE4.1, which the compiler does not inline because there are many
     // callers.
     "::sse41::above",
     // Have the instruction set themselves. The compiler does not inline them where values of several
     // bytes are searched, because there are many callers: the speeds of AE and MAXP in
     // `docs/notes/chunking-speed.md` are with the calls.
-    "::pairs_from",
-    "::pairs_to",
+    "::avx2::pairs_from",
+    "::avx2::pairs_to",
+    "::sse41::pairs_from",
     "::values_from",
     "::values_to",
     // Are called once for 256 bytes of such a search, or for a quarter of its spans, or once for a
@@ -219,6 +220,14 @@ fn demangled(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
+/// Returns the name of a function without its parameters if all of them are `bool`.
+fn without_bools(name: &str) -> &str {
+    let parts = name.strip_suffix('>').and_then(|name| name.rsplit_once("::<"));
+    let is_bool = |parameter| matches!(parameter, "false" | "true");
+    let parts = parts.filter(|(_, parameters)| parameters.split(", ").all(is_bool));
+    parts.map_or(name, |(name, _)| name)
+}
+
 /// Returns the faults of the functions of a crate.
 fn faults(crate_name: &str, functions: &[Function]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -240,8 +249,7 @@ fn faults(crate_name: &str, functions: &[Function]) -> Vec<String> {
             let is_generic = is_entered && callee.contains("::x86_64::");
             // Functions that fill buffers once per batch may call `splat`.
             let is_filling = !is_entered && callee.ends_with("::splat");
-            let name = if callee.ends_with('>') { callee.rsplit_once("::<") } else { None };
-            let name = name.map_or(callee.as_str(), |(name, _)| name);
+            let name = without_bools(callee);
             let is_wanted = is_filling || MAY_BE_CALLED.iter().any(|end| name.ends_with(end));
             (is_kernel || is_intrinsic || is_generic) && !is_wanted
         };
