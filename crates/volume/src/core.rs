@@ -1,7 +1,7 @@
 //! What every part of a volume needs: its folder, its keys, and its constants.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Cache;
 use crate::codec::cipher::{Cipher, SEAL_LEN};
@@ -14,6 +14,7 @@ use crate::format::record::Shape;
 use crate::format::run::PAGE_SIZE;
 use crate::format::superblock::Superblock;
 use crate::keys::Keys;
+use crate::spares::Spares;
 
 /// The folder, the keys and the constants of a volume.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) blocks: Cache<Seq>,
     /// The bytes of all files.
     pub(crate) used_bytes: AtomicU64,
+    spares: Mutex<Spares>,
 }
 
 impl Core {
@@ -56,6 +58,7 @@ impl Core {
             pages: Cache::new(page_bytes, PAGE_SIZE),
             blocks: Cache::new(page_bytes / 4, 1 << superblock.block_shift),
             used_bytes: AtomicU64::new(0),
+            spares: Mutex::default(),
         }
     }
 
@@ -68,18 +71,45 @@ impl Core {
         self.folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))
     }
 
-    /// Appends bytes to a file.
+    /// Appends bytes to a file, all of which make it longer.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Core::append_within`].
+    pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.append_within(name, bytes, bytes.len() as u64)
+    }
+
+    /// Appends bytes to a file, which make it `growth` bytes longer.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be written. Any part of the bytes may have been appended, which is not
     /// counted.
-    pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.used_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    pub(crate) fn append_within(&self, name: &str, bytes: &[u8], growth: u64) -> Result<()> {
+        self.used_bytes.fetch_add(growth, Ordering::Relaxed);
         self.folder.append(name, bytes).map_err(|error| {
-            self.used_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+            self.used_bytes.fetch_sub(growth, Ordering::Relaxed);
             Error::io(name, "cannot be written", error)
         })
+    }
+
+    /// Begins a segment, in the file of a spare one if there is one, and returns the length of the file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be created.
+    pub(crate) fn begin_segment(&self, name: &str) -> Result<u64> {
+        if let Some(len) = self.spares().take(|spare| self.folder.reuse(spare, name)) {
+            return Ok(len);
+        }
+        self.folder.create(name).map_err(|error| Error::io(name, "cannot be created", error))?;
+        Ok(0)
+    }
+
+    /// Returns the spare segments. None is begun anew or becomes one as long as they are locked.
+    pub(crate) fn spares(&self) -> MutexGuard<'_, Spares> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes a file.

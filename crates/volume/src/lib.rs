@@ -44,6 +44,7 @@ mod mode;
 pub mod nbd;
 mod reader;
 mod rules;
+mod spares;
 mod tables;
 mod tree;
 mod volume;

@@ -24,6 +24,7 @@ struct Inner {
     unreadable: BTreeMap<String, Range<usize>>,
     read_count: u64,
     sync_count: u64,
+    reuse_count: u64,
     /// The number of calls that change the folder that succeed; `None` for any.
     calls_left: Option<u64>,
     /// The first call that failed because there were too many.
@@ -52,26 +53,70 @@ type Bytes = Arc<Mutex<Content>>;
 #[derive(Clone, Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
+    /// The number of bytes that were appended. More than these are there only in a file that was begun anew.
+    end: usize,
+    /// The number of appended bytes that were synced.
     synced_len: usize,
+    /// The bytes of the file when it was begun anew.
+    before: Vec<u8>,
 }
 
 impl Content {
+    /// Appends bytes, and returns by how many the file has grown.
+    fn append(&mut self, bytes: &[u8]) -> usize {
+        let len = self.bytes.len();
+        let over = bytes.len().min(len - self.end);
+        self.bytes[self.end..][..over].copy_from_slice(&bytes[..over]);
+        self.bytes.extend_from_slice(&bytes[over..]);
+        self.end += bytes.len();
+        self.bytes.len() - len
+    }
+
+    fn begin_anew(&mut self) {
+        *self = Content {
+            before: self.bytes.clone(),
+            bytes: std::mem::take(&mut self.bytes),
+            ..Content::default()
+        };
+    }
+
     fn after_power_cut(mut self, name: &str, survival: Survival<'_>) -> Content {
-        let unsynced_len = self.bytes.len() - self.synced_len;
+        let unsynced = self.synced_len..self.end;
         match survival {
-            Survival::All => return self,
-            Survival::Synced => self.bytes.truncate(self.synced_len),
-            Survival::Part { bytes, .. } => match bytes(name, unsynced_len) {
-                Kept::First(len) => self.bytes.truncate(self.synced_len + len.min(unsynced_len)),
+            Survival::All => {}
+            Survival::Synced => self.lose_end(self.synced_len),
+            Survival::Part { bytes, .. } => match bytes(name, unsynced.len()) {
+                Kept::First(len) => self.lose_end(self.synced_len + len.min(unsynced.len())),
                 Kept::Without(range) => {
-                    let end = range.end.min(unsynced_len);
+                    let end = range.end.min(unsynced.len());
                     let start = range.start.min(end);
-                    self.bytes[self.synced_len..][start..end].fill(0);
+                    self.lose(self.synced_len + start..self.synced_len + end);
                 }
             },
         }
-        self.synced_len = self.bytes.len();
+        self.end = self.bytes.len();
+        if !matches!(survival, Survival::All) {
+            self.synced_len = self.end;
+            self.before.clear();
+        }
         self
+    }
+
+    /// Takes back what was appended behind the first `len` bytes.
+    fn lose_end(&mut self, len: usize) {
+        self.lose(len..self.end);
+        if self.bytes.len() == self.end {
+            self.bytes.truncate(len.max(self.before.len()));
+        }
+    }
+
+    /// Puts the bytes of before, or zeros, in the place of appended ones.
+    fn lose(&mut self, range: Range<usize>) {
+        let before = self.before.get(range.start..).unwrap_or_default();
+        let lost = &mut self.bytes[range];
+        let kept = before.len().min(lost.len());
+        lost[..kept].copy_from_slice(&before[..kept]);
+        lost[kept..].fill(0);
     }
 }
 
@@ -107,8 +152,8 @@ impl fmt::Debug for Survival<'_> {
 pub enum Kept {
     /// The first ones.
     First(usize),
-    /// All, but those of a range are zeros, because a file system may write the pages of a file in
-    /// any order.
+    /// All, but those of a range are zeros, or what a file that was begun anew had there, because a file
+    /// system may write the pages of a file in any order.
     Without(Range<usize>),
 }
 
@@ -193,6 +238,12 @@ impl FaultyFolder {
         locked(&self.0).sync_count
     }
 
+    /// Returns the number of files that were begun anew so far.
+    #[must_use]
+    pub fn reuse_count(&self) -> u64 {
+        locked(&self.0).reuse_count
+    }
+
     fn content(&self, name: &str) -> io::Result<Bytes> {
         let found = locked(&self.0).files.get(name).cloned();
         found.ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -225,15 +276,30 @@ impl Folder for FaultyFolder {
         Ok(())
     }
 
+    fn reuse(&self, from: &str, to: &str) -> io::Result<u64> {
+        let mut inner = locked(&self.0);
+        inner.change("reuse", to)?;
+        if inner.files.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let content = inner.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        locked(&content).begin_anew();
+        let len = locked(&content).bytes.len() as u64;
+        inner.files.insert(to.to_owned(), content);
+        inner.reuse_count += 1;
+        Ok(len)
+    }
+
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let content = self.content(name)?;
         let mut inner = locked(&self.0);
         inner.change("append", name)?;
-        let len = bytes.len() as u64;
-        let fitting = inner.room.map_or(len, |room| room.min(len));
-        inner.room = inner.room.map(|room| room - fitting);
-        let fitting = usize::try_from(fitting).unwrap_or(bytes.len());
-        locked(&content).bytes.extend_from_slice(&bytes[..fitting]);
+        let mut content = locked(&content);
+        let over = content.bytes.len() - content.end;
+        let room = inner.room.and_then(|room| usize::try_from(room).ok());
+        let fitting = room.map_or(bytes.len(), |room| bytes.len().min(over.saturating_add(room)));
+        let grown = content.append(&bytes[..fitting]) as u64;
+        inner.room = inner.room.map(|room| room - grown);
         if fitting < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
@@ -261,7 +327,7 @@ impl Folder for FaultyFolder {
         let content = self.content(name)?;
         self.begin_sync("sync", name)?;
         let mut content = locked(&content);
-        content.synced_len = content.bytes.len();
+        content.synced_len = content.end;
         Ok(())
     }
 

@@ -6,11 +6,11 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, IoSliceMut, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
 
@@ -39,9 +39,18 @@ pub struct LocalFolder {
     /// The descriptor to which all names are relative.
     folder: File,
     access: Access,
-    open: Mutex<HashMap<String, Arc<File>>>,
+    files: Mutex<Files>,
     /// Holds the lock.
     lock: File,
+}
+
+/// The files of the folder that were used.
+#[derive(Debug, Default)]
+struct Files {
+    /// Files that are open.
+    open: HashMap<String, Arc<File>>,
+    /// The files that were begun anew, with the numbers of bytes that were appended since.
+    begun_anew: HashMap<String, u64>,
 }
 
 impl LocalFolder {
@@ -82,7 +91,7 @@ impl LocalFolder {
             TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             TryLockError::Error(error) => error,
         })?;
-        Ok(LocalFolder { folder, access, open: Mutex::default(), lock })
+        Ok(LocalFolder { folder, access, files: Mutex::default(), lock })
     }
 
     /// Deletes all files of the folder, and the lock file last.
@@ -111,26 +120,30 @@ impl LocalFolder {
         }
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the open file of this name.
     fn file(&self, name: &str) -> io::Result<Arc<File>> {
-        let mut open = self.files();
-        if let Some(file) = open.get(name) {
+        self.file_of(&mut self.files(), name)
+    }
+
+    fn file_of(&self, files: &mut Files, name: &str) -> io::Result<Arc<File>> {
+        if let Some(file) = files.open.get(name) {
             return Ok(Arc::clone(file));
         }
         let flags = match self.access {
             Access::Read => OFlags::RDONLY,
+            Access::Write if files.begun_anew.contains_key(name) => OFlags::RDWR,
             Access::Write => OFlags::RDWR | OFlags::APPEND,
         };
         let file = Arc::new(open_at(&self.folder, name, flags)?);
         self.require_lock()?;
-        if open.len() >= OPEN_MAX {
-            open.clear();
+        if files.open.len() >= OPEN_MAX {
+            files.open.clear();
         }
-        open.insert(name.to_owned(), Arc::clone(&file));
+        files.open.insert(name.to_owned(), Arc::clone(&file));
         Ok(file)
     }
 }
@@ -190,12 +203,38 @@ impl Folder for LocalFolder {
     fn create(&self, name: &str) -> io::Result<()> {
         self.require_lock()?;
         let file = create_file(&self.folder, name)?;
-        self.files().insert(name.to_owned(), Arc::new(file));
+        self.files().open.insert(name.to_owned(), Arc::new(file));
         Ok(())
     }
 
+    fn reuse(&self, from: &str, to: &str) -> io::Result<u64> {
+        self.require_lock()?;
+        let file = open_at(&self.folder, from, OFlags::RDWR | OFlags::NOFOLLOW)?;
+        let found = file.metadata()?;
+        if found.nlink() != 1 {
+            // The other name may be that of a copy of the volume.
+            return Err(io::Error::other("the file has several names"));
+        }
+        rustix::fs::renameat_with(&self.folder, from, &self.folder, to, RenameFlags::NOREPLACE)?;
+        let mut files = self.files();
+        files.open.remove(from);
+        files.begun_anew.remove(from);
+        files.open.insert(to.to_owned(), Arc::new(file));
+        files.begun_anew.insert(to.to_owned(), 0);
+        Ok(found.len())
+    }
+
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        (&*self.file(name)?).write_all(bytes)
+        let (file, end) = {
+            let mut files = self.files();
+            (self.file_of(&mut files, name)?, files.begun_anew.get(name).copied())
+        };
+        let Some(end) = end else { return (&*file).write_all(bytes) };
+        file.write_all_at(bytes, end)?;
+        if let Some(end) = self.files().begun_anew.get_mut(name) {
+            *end += bytes.len() as u64;
+        }
+        Ok(())
     }
 
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -240,7 +279,10 @@ impl Folder for LocalFolder {
 
     fn delete(&self, name: &str) -> io::Result<()> {
         self.require_lock()?;
-        self.files().remove(name);
+        let mut files = self.files();
+        files.open.remove(name);
+        files.begun_anew.remove(name);
+        drop(files);
         Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
     }
 
@@ -283,7 +325,7 @@ mod tests {
             second.append(name, b"second").expect("appended");
         }
         // No file is open.
-        first.files().clear();
+        first.files().open.clear();
         Folder::create(&first, "d").expect("created");
         first.append("a", b"first").expect("appended");
         first.append("d", b"new").expect("appended");
@@ -316,6 +358,39 @@ mod tests {
         fs::remove_dir(folder.path().join("moved again")).expect("empty");
         assert_eq!(sorted(&second), ["a", "b"]);
         fs::metadata(moved.join(LOCK)).expect("the lock of the second volume");
+    }
+
+    #[test]
+    fn file_that_is_begun_anew_is_overwritten_and_keeps_its_length() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("volume");
+        let local = LocalFolder::create(&path).expect("created");
+        for name in ["a", "b"] {
+            Folder::create(&local, name).expect("created");
+            local.append(name, b"0123456789").expect("appended");
+        }
+        fs::hard_link(path.join("b"), folder.path().join("copy")).expect("linked");
+        local.reuse("b", "c").expect_err("has a second name");
+        let error = local.reuse("a", "b").expect_err("exists");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let error = local.reuse("d", "e").expect_err("does not exist");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        local.append("a", b"+").expect("appended");
+        assert_eq!(local.reuse("a", "c").expect("begun anew"), 11);
+        local.append("c", b"abc").expect("appended");
+        // The file is opened again.
+        local.files().open.clear();
+        local.append("c", b"de").expect("appended");
+        assert_eq!(fs::read(path.join("c")).expect("read"), b"abcde56789+");
+        assert_eq!(local.size("c").expect("there"), 11);
+        local.append("c", b"0123456789").expect("appended");
+        assert_eq!(fs::read(path.join("c")).expect("read"), b"abcde0123456789");
+        assert_eq!(fs::read(folder.path().join("copy")).expect("read"), b"0123456789");
+        fs::metadata(path.join("a")).expect_err("has another name");
+        local.delete("c").expect("deleted");
+        Folder::create(&local, "c").expect("created");
+        local.append("c", b"new").expect("appended");
+        assert_eq!(fs::read(path.join("c")).expect("read"), b"new");
     }
 
     #[test]

@@ -9,12 +9,12 @@ use std::io::{self, IoSliceMut};
 pub use faulty::{FaultyFolder, Kept, Survival};
 pub use local::{Access, LocalFolder};
 
-/// A folder of files that only grow.
+/// A folder of files to which bytes are appended.
 ///
 /// What was appended is visible to reads at once. After a power cut, the bytes of a file up to its
-/// last [`sync`](Folder::sync) are there, if the name of the file is: names that were created or
-/// deleted are durable after [`sync_names`](Folder::sync_names). Anything else may or may not have
-/// reached the disk, in any order.
+/// last [`sync`](Folder::sync) are there, if the name of the file is: names that were created,
+/// changed or deleted are durable after [`sync_names`](Folder::sync_names). Anything else may or may
+/// not have reached the disk, in any order.
 pub trait Folder: Debug + Send + Sync {
     /// Returns the names of all files, in no order.
     ///
@@ -29,6 +29,19 @@ pub trait Folder: Debug + Send + Sync {
     ///
     /// Fails if the file exists or cannot be created.
     fn create(&self, name: &str) -> io::Result<()>;
+
+    /// Gives a file another name, and begins it anew: what is appended next overwrites its bytes from the
+    /// start on. Bytes that are not overwritten stay, and those that are may come back by a power cut before
+    /// the next [`sync`](Folder::sync). Returns the length of the file.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and changes nothing, if a file has the name `to`, if the file does not exist or has a second
+    /// name, and if the folder cannot do it.
+    fn reuse(&self, from: &str, to: &str) -> io::Result<u64> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Appends `bytes` to a file. After an error, any part of them may have been appended.
     ///
@@ -62,7 +75,8 @@ pub trait Folder: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns the length of a file in bytes.
+    /// Returns the length of a file in bytes, with those of a file that was begun anew that are not
+    /// overwritten yet.
     ///
     /// # Errors
     ///
@@ -76,7 +90,7 @@ pub trait Folder: Debug + Send + Sync {
     /// Fails if the system cannot promise that. A later success does not undo the failure.
     fn sync(&self, name: &str) -> io::Result<()>;
 
-    /// Makes the creations and deletions of names durable.
+    /// Makes the creations, changes and deletions of names durable.
     ///
     /// # Errors
     ///

@@ -4,5 +4,5 @@ mod recent;
 mod replay;
 mod writer;
 
-pub(crate) use self::replay::{Replay, Replayed, Target, read_segment};
+pub(crate) use self::replay::{Replay, Replayed, Target, read_headers};
 pub(crate) use self::writer::{LogWriter, Mark};

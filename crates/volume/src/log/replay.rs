@@ -22,6 +22,8 @@ use crate::rules;
 
 /// The number of bytes that are read at a time where a segment cannot be read as a whole.
 const PART_SIZE: usize = 4096;
+/// The size of blocks from which on their payloads are passed over where headers alone are needed.
+const PASSED_OVER_MIN: usize = 32 * 1024;
 
 /// A segment of the log, as far as its headers can be read.
 #[derive(Debug)]
@@ -239,25 +241,61 @@ fn unknown(gap: &Range<Seq>, place: Place) -> Error {
 /// records, with their offsets.
 type Headers = (Option<SegmentHeader>, Vec<(u32, Record)>);
 
-/// Reads the headers of a segment from an offset on.
+/// Reads the headers of the records of a segment that are whole, and returns them with their offsets. Large
+/// payloads are not read.
 ///
 /// # Errors
 ///
 /// Fails if the segment cannot be read.
-pub(crate) fn read_segment(core: &Core, number: u64, start: u32) -> Result<Headers> {
-    let bytes = read_bytes(core, number, start)?;
-    Ok(headers(core, number, start, &bytes))
+pub(crate) fn read_headers(core: &Core, number: u64) -> Result<Vec<(u32, Record)>> {
+    let name = names::segment(number);
+    let size = size_of(core, &name)?;
+    let part_len =
+        if core.shape.block_size < PASSED_OVER_MIN { PASSED_OVER_MIN } else { PART_SIZE };
+    let mut part = vec![0; part_len];
+    // The bytes of the segment that are in the part.
+    let mut loaded = 0..0;
+    let mut outcome = Err(std::io::ErrorKind::UnexpectedEof.into());
+    let mut records = Vec::new();
+    let mut at = SEGMENT_HEADER_SIZE as u64;
+    while at + UNIT as u64 <= size {
+        if at < loaded.start || loaded.end < size.min(at + LONG_HEADER as u64) {
+            loaded = at..size.min(at + part_len as u64);
+            part.truncate(
+                usize::try_from(loaded.end - loaded.start).expect("the length of a part"),
+            );
+            let read = core.folder.read_at(&name, at, &mut part);
+            if read.is_err() {
+                part.fill(0);
+            }
+            outcome = outcome.or(read);
+        }
+        let rest = &part[usize::try_from(at - loaded.start).expect("within the part")..];
+        let Some(record) = Record::decode(rest, (number, at), &core.keys, core.shape) else {
+            at += UNIT as u64;
+            continue;
+        };
+        let offset = u32::try_from(at).expect("a segment has at most 1 GiB");
+        at += record.size() as u64;
+        records.push((offset, record));
+    }
+    outcome.map(|()| records).map_err(|error| Error::io(&name, "cannot be read", error))
+}
+
+/// Returns the number of bytes of a segment in which records may be.
+fn size_of(core: &Core, name: &str) -> Result<u64> {
+    let size = core.folder.size(name);
+    let size = size.map_err(|error| Error::io(name, "cannot be read", error))?;
+    // A record begins before the maximum size of a segment.
+    let record_max = LONG_HEADER + CHANGE_LEN_MAX.max(core.shape.block_size) + UNIT;
+    Ok(size.min(u64::from(core.segment_size) + record_max as u64))
 }
 
 /// Reads a segment from an offset on. What the storage refuses is zeros.
 fn read_bytes(core: &Core, number: u64, start: u32) -> Result<Vec<u8>> {
     let name = names::segment(number);
     let failed = |error| Error::io(&name, "cannot be read", error);
-    let size = core.folder.size(&name).map_err(failed)?;
-    // A record begins before the maximum size of a segment.
-    let record_max = LONG_HEADER + CHANGE_LEN_MAX.max(core.shape.block_size) + UNIT;
-    let size_max = u64::from(core.segment_size) + record_max as u64;
-    let len = size.min(size_max).saturating_sub(start.into());
+    let len = size_of(core, &name)?.saturating_sub(start.into());
     let mut bytes = vec![0; usize::try_from(len).expect("a segment fits into memory")];
     let Err(error) = core.folder.read_at(&name, start.into(), &mut bytes) else {
         return Ok(bytes);

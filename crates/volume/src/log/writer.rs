@@ -55,6 +55,9 @@ pub(crate) struct LogWriter {
 struct Current {
     number: u64,
     len: u64,
+    /// The length of the file. It is higher than that of the segment if the segment was begun in the file
+    /// of a spare one.
+    file_len: u64,
 }
 
 /// A place of the log, to tell how much of it lies between two places.
@@ -143,7 +146,7 @@ impl LogWriter {
         encoding: Encoding,
         payload: &[u8],
     ) -> Result<(Record, Place)> {
-        let Current { number: segment, len } = self.room(core)?;
+        let Current { number: segment, len, .. } = self.room(core)?;
         let sealed = core.cipher.as_ref().filter(|_| !payload.is_empty());
         let payload_len = payload.len() + if sealed.is_some() { core.shape.seal_len } else { 0 };
         let record = Record {
@@ -246,15 +249,15 @@ impl LogWriter {
         assert!(self.added.is_empty(), "the added records fill the segment");
         let number = self.next_segment;
         let name = names::segment(number);
-        core.folder.create(&name).map_err(|error| Error::io(&name, "cannot be created", error))?;
+        let file_len = core.begin_segment(&name)?;
         self.next_segment += 1;
         self.created_count += 1;
         let header = SegmentHeader { volume: core.id, number, first_seq: self.next_seq };
-        self.current = Some(Current { number, len: 0 });
+        self.current = Some(Current { number, len: 0, file_len });
         self.name = name;
         self.append_to_segment(core, number, &header.encode(&core.keys))?;
         self.void_remains(core)?;
-        Ok(Current { number, len: SEGMENT_HEADER_SIZE as u64 })
+        Ok(Current { number, len: SEGMENT_HEADER_SIZE as u64, file_len })
     }
 
     /// Makes the header of the current segment durable if an append has failed before. A power cut that takes
@@ -271,7 +274,9 @@ impl LogWriter {
     /// Appends bytes to the current segment. A segment with a failed append gets nothing more: the
     /// next one begins with the same number, which makes the remains of this one void.
     fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
-        if let Err(error) = core.append(&self.name, bytes) {
+        let len = bytes.len() as u64;
+        let room = self.current.map_or(0, |current| current.file_len.saturating_sub(current.len));
+        if let Err(error) = core.append_within(&self.name, bytes, len.saturating_sub(room)) {
             let failed = self.current.take();
             self.has_remains = true;
             if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {
@@ -282,10 +287,11 @@ impl LogWriter {
             return Err(error);
         }
         if let Some(current) = &mut self.current {
-            current.len += bytes.len() as u64;
+            current.len += len;
+            current.file_len = current.file_len.max(current.len);
             self.unsynced.insert(number, current.len);
         }
-        self.appended_bytes += bytes.len() as u64;
+        self.appended_bytes += len;
         Ok(())
     }
 

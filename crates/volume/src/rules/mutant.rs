@@ -54,6 +54,8 @@ pub enum Mutant {
     DeletesLiveSegments,
     /// C4: deletes segments whose last block was freed since the checkpoint.
     ForgetsFreedBlocks,
+    /// C8: begins segments in files that an earlier process may have begun anew.
+    ReusesOldDead,
     /// C5: publishes a checkpoint whose run may not be durable.
     PublishesEarly,
     /// C6: drops the changes that a failed checkpoint has set aside.

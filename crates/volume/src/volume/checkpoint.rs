@@ -30,6 +30,8 @@ pub(super) struct Checkpoints {
     pub(super) last_run: u64,
     /// The runs that are being written.
     pub(super) unfinished: BTreeSet<u64>,
+    /// The segments that were dead when the volume was opened.
+    pub(super) dead_at_open: BTreeSet<u64>,
 }
 
 /// The thread that writes checkpoints, so that writes need not, if there is one.
@@ -175,8 +177,23 @@ impl Volume {
         if self.is_read_only {
             return Ok(());
         }
+        self.checkpoint_in_use()?;
+        self.delete_spares().map(drop)
+    }
+
+    /// Does the same while the volume is in use: some of the segments without live blocks stay as spare
+    /// ones.
+    pub(super) fn checkpoint_in_use(&self) -> Result<()> {
         self.end_partial_if_any()?;
         self.write_checkpoint(self.checkpoints())
+    }
+
+    /// Deletes the spare segments. Returns `false` if there are none.
+    pub(super) fn delete_spares(&self) -> Result<bool> {
+        // Whoever deletes other dead segments must find neither the spare ones nor their files.
+        let _one_at_a_time = self.checkpoints();
+        let spares = self.core.spares().take_all();
+        self.delete_files(spares.into_iter().map(names::segment))
     }
 
     pub(super) fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
@@ -206,7 +223,7 @@ impl Volume {
         self.publish(&mut checkpoints, checkpoint, run.as_deref())?;
         self.state_mut().tables.tree.thaw(run);
         self.delete_old_files(&checkpoints)?;
-        self.delete_dead_segments(&needed)
+        self.delete_dead_segments(&needed, &checkpoints.dead_at_open)
     }
 
     /// Merges runs until none are due. Reads, writes and checkpoints go on meanwhile. Returns `false`
@@ -296,30 +313,47 @@ impl Volume {
         self.delete_if(|name| names::parse_checkpoint(name).is_some_and(|it| it < number))
     }
 
-    /// Deletes the segments that a durable checkpoint does not need.
-    fn delete_dead_segments(&self, needed: &Needed) -> Result<()> {
+    /// Deletes the segments that a durable checkpoint does not need, but for a few that are overwritten by the
+    /// next ones.
+    fn delete_dead_segments(&self, needed: &Needed, dead_at_open: &BTreeSet<u64>) -> Result<()> {
         // The lock waits for reads that began when a block of such a segment was live.
         let now: BTreeSet<u64> = self.state_mut().tables.live_bytes.keys().copied().collect();
         let live = if rules::must_keep_freed_blocks() { &needed.live } else { &now };
-        self.delete_if(|name| {
-            names::parse_segment(name).is_some_and(|number| {
-                let is_before = number < needed.first_segment;
-                rules::may_delete_segment(is_before, live.contains(&number))
-            })
-        })
+        let has_room = !self.is_short_of_space();
+        let mut spares = self.core.spares();
+        let listed = self.core.names()?;
+        let mut deleted = Vec::new();
+        for number in listed.iter().filter_map(|name| names::parse_segment(name)) {
+            let is_before = number < needed.first_segment;
+            let is_dead = rules::may_delete_segment(is_before, live.contains(&number));
+            if !is_dead || spares.numbers().contains(&number) {
+                continue;
+            }
+            let may_reuse = rules::may_reuse_segment(dead_at_open.contains(&number));
+            if !(has_room && may_reuse && spares.keep(number)) {
+                deleted.push(names::segment(number));
+            }
+        }
+        drop(spares);
+        self.delete_files(deleted).map(drop)
     }
 
     fn delete_if(&self, is_deleted: impl Fn(&str) -> bool) -> Result<()> {
         let listed = self.core.names()?;
+        self.delete_files(listed.into_iter().filter(|name| is_deleted(name))).map(drop)
+    }
+
+    /// Deletes files. Returns `false` if there are none.
+    fn delete_files(&self, names: impl IntoIterator<Item = String>) -> Result<bool> {
         let mut is_changed = false;
-        for name in listed.iter().filter(|name| is_deleted(name)) {
-            self.core.delete(name)?;
+        for name in names {
+            self.core.delete(&name)?;
             is_changed = true;
         }
         if is_changed {
             self.space.ask_again();
             self.core.sync_names()?;
         }
-        Ok(())
+        Ok(is_changed)
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Kind, Result};
 use crate::format::names;
 use crate::format::position::{Place, Seq};
 use crate::format::record::Body;
-use crate::log::read_segment;
+use crate::log::read_headers;
 use crate::tables::Form;
 
 /// The bytes of all segments, in percent of the live bytes, up to which nothing is cleaned.
@@ -54,6 +54,7 @@ impl Volume {
         self.rewrite_pinning(&|| false)?;
         let dirt = self.dirt(SIZE_PERCENT)?;
         self.clean_segments(&dirt, &|| false)?;
+        self.delete_spares()?;
         self.merge_runs(&|| false).map(drop)
     }
 
@@ -78,6 +79,9 @@ impl Volume {
         }
         let appended = || self.read_state().log.mark().bytes;
         let since = appended() - self.cleaned_at.load(Ordering::Relaxed);
+        if since == 0 {
+            self.delete_spares()?;
+        }
         if since == 0 && self.is_settled.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -106,7 +110,8 @@ impl Volume {
     pub(super) fn make_room(&self, len: u64) -> Result<()> {
         loop {
             let Err(full) = self.check_room(len) else { return Ok(()) };
-            if full.kind() != Kind::Full || !self.clean_for_room(len)? {
+            let is_full = full.kind() == Kind::Full;
+            if !is_full || !(self.delete_spares()? || self.clean_for_room(len)?) {
                 return Err(full);
             }
         }
@@ -124,9 +129,9 @@ impl Volume {
         }
         let used = || self.core.used_bytes.load(Ordering::Relaxed);
         let before = used();
-        match self.clean_segments(&dirt, &|| false) {
+        match self.clean_segments(&dirt, &|| false).and_then(|()| self.delete_spares()) {
             Err(error) if error.kind() == Kind::Full => Ok(false),
-            cleaned => cleaned.map(|()| used() < before),
+            cleaned => cleaned.map(|_| used() < before),
         }
     }
 
@@ -141,11 +146,11 @@ impl Volume {
             }
             // The reserve must be enough for what is there twice.
             if moved_bytes >= MOVED_SEGMENTS_MAX * u64::from(self.core.segment_size) {
-                self.checkpoint()?;
+                self.checkpoint_in_use()?;
                 moved_bytes = 0;
             }
         }
-        self.checkpoint()
+        self.checkpoint_in_use()
     }
 
     /// Finds the segments with the least live bytes, until the others have at most `percent` of what is
@@ -160,7 +165,10 @@ impl Volume {
         // A segment may have been deleted meanwhile.
         let numbers = listed.iter().filter_map(|name| names::parse_segment(name));
         let sized = numbers.filter_map(|it| Some((it, folder.size(&names::segment(it)).ok()?)));
-        let sizes: BTreeMap<u64, u64> = sized.collect();
+        let mut sizes: BTreeMap<u64, u64> = sized.collect();
+        for spare in self.core.spares().numbers() {
+            sizes.remove(spare);
+        }
         let live = |segment: &u64| live_bytes.get(segment).copied().unwrap_or_default();
         let mut size: u64 = sizes.values().sum();
         let mut dirt = Dirt { live_bytes: live_bytes.values().sum(), ..Dirt::default() };
@@ -182,13 +190,13 @@ impl Volume {
 
     /// Returns the stored blocks in a segment, in the order of their places.
     fn live_blocks(&self, segment: u64) -> Result<Vec<Seq>> {
-        let read = read_segment(&self.core, segment, 0);
+        let read = read_headers(&self.core, segment);
         let state = self.read_state();
         if !state.tables.live_bytes.contains_key(&segment) {
             // It may have been deleted meanwhile.
             return Ok(Vec::new());
         }
-        let (_, records) = read?;
+        let records = read?;
         let mut live = Vec::new();
         let mut bytes = 0;
         for (offset, record) in records {

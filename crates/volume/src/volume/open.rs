@@ -97,6 +97,12 @@ impl Volume {
             sync_leftovers(&core, &end)?;
         }
         let log = LogWriter::continued(&end);
+        let live: BTreeSet<u64> =
+            checkpoint.live_bytes.iter().map(|(segment, _)| *segment).collect();
+        let segments = listed.iter().filter_map(|name| names::parse_segment(name));
+        let is_dead =
+            |number: &u64| *number < checkpoint.position.segment && !live.contains(number);
+        let dead_at_open = segments.filter(is_dead).collect();
         // A file of a run that was never published may be there.
         let runs = listed.iter().filter_map(|name| names::parse_run(name));
         let last_run = runs.max().unwrap_or_default().max(checkpoint.last_run);
@@ -121,6 +127,7 @@ impl Volume {
                 last_number,
                 last_run,
                 unfinished: BTreeSet::new(),
+                dead_at_open,
             }),
             checkpointer: Checkpointer::default(),
             merging: Mutex::new(()),

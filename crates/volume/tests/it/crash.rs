@@ -164,6 +164,18 @@ impl Run {
         }
     }
 
+    /// Overwrites a few blocks with bytes that no other block has.
+    pub(crate) fn overwrite(&mut self) -> Result<(), String> {
+        let first = self.numbers.next() % (BLOCK_COUNT - 2);
+        let mut bytes = Vec::new();
+        for each in first..first + 1 + self.numbers.next() % 3 {
+            let block = SplitMix64::bytes(self.numbers.next(), BLOCK);
+            bytes.extend_from_slice(&block);
+            self.allowed.write(each, block);
+        }
+        self.volume.write(first * BLOCK as u64, &bytes).map_err(|error| error.to_string())
+    }
+
     pub(crate) fn flush(&mut self) -> Result<(), String> {
         self.volume.flush().map_err(|error| error.to_string())?;
         self.allowed.flush();

@@ -18,5 +18,6 @@ mod nbd;
 mod nbd_clients;
 mod partial;
 mod random_input;
+mod reuse;
 mod space;
 mod support;

@@ -8,6 +8,7 @@ use crate::burst::{made_of, opened_with_a_burst};
 use crate::crash::{Check, Run, storm};
 use crate::damage::{bad_sector, flip_headers, flips, with_damaged_block};
 use crate::layers::{flip_change, live};
+use crate::reuse::number_that_is_used_again;
 use crate::support::{BLOCK, block, create, open, read, try_open, write};
 
 /// Returns the result of a test under a mutant. A panic is a failure, too.
@@ -285,6 +286,11 @@ fn mutant_that_deletes_the_older_checkpoint_early_is_noticed() {
 #[test]
 fn mutant_that_forgets_freed_blocks_is_noticed() {
     assert_noticed(Mutant::ForgetsFreedBlocks, overwrite_during_a_checkpoint);
+}
+
+#[test]
+fn mutant_that_reuses_segments_of_an_earlier_process_is_noticed() {
+    assert_noticed(Mutant::ReusesOldDead, number_that_is_used_again);
 }
 
 #[test]
