@@ -150,7 +150,7 @@ const ROOMS: [(&str, Layers); 6] = [
             &["error", "folder", "keys", "rules", "zeros"],
             &["mode"],
             &["format"],
-            &["cache", "codec", "key_slots"],
+            &["cache", "codec", "key_slots", "spares"],
             &["core"],
             &["log", "tree"],
             &["tables"],
