@@ -32,7 +32,8 @@ pub trait Folder: Debug + Send + Sync {
 
     /// Gives a file another name, and begins it anew: what is appended next overwrites its bytes from the
     /// start on. Bytes that are not overwritten stay, and those that are may come back by a power cut before
-    /// the next [`sync`](Folder::sync). Returns the length of the file.
+    /// the next [`sync`](Folder::sync). Before the next [`sync_names`](Folder::sync_names), a power cut may
+    /// bring back the old name as well, with the new bytes. Returns the length of the file.
     ///
     /// # Errors
     ///

@@ -174,9 +174,6 @@ impl Volume {
     ///
     /// Fails if the folder cannot be written. The volume is as good as before then.
     pub fn checkpoint(&self) -> Result<()> {
-        if self.is_read_only {
-            return Ok(());
-        }
         self.checkpoint_in_use()?;
         self.delete_spares().map(drop)
     }
@@ -184,6 +181,9 @@ impl Volume {
     /// Does the same while the volume is in use: some of the segments without live blocks stay as spare
     /// ones.
     pub(super) fn checkpoint_in_use(&self) -> Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
         self.end_partial_if_any()?;
         self.write_checkpoint(self.checkpoints())
     }
@@ -322,11 +322,16 @@ impl Volume {
         let has_room = !self.is_short_of_space();
         let mut spares = self.core.spares();
         let listed = self.core.names()?;
-        let mut deleted = Vec::new();
+        let mut deleted: Vec<String> = Vec::new();
+        if !has_room {
+            deleted.extend(spares.take_all().into_iter().map(names::segment));
+        }
         for number in listed.iter().filter_map(|name| names::parse_segment(name)) {
             let is_before = number < needed.first_segment;
             let is_dead = rules::may_delete_segment(is_before, live.contains(&number));
-            if !is_dead || spares.numbers().contains(&number) {
+            let is_handled =
+                spares.numbers().contains(&number) || deleted.contains(&names::segment(number));
+            if !is_dead || is_handled {
                 continue;
             }
             let may_reuse = rules::may_reuse_segment(dead_at_open.contains(&number));
