@@ -151,11 +151,6 @@ pub(crate) fn must_keep_freed_blocks() -> bool {
     !is_broken!(ForgetsFreedBlocks)
 }
 
-/// C8: a dead segment is begun anew only if it was not dead when the volume was opened.
-pub(crate) fn may_reuse_segment(was_dead_at_open: bool) -> bool {
-    !was_dead_at_open || is_broken!(ReusesOldDead)
-}
-
 /// C5: a run is durable, with its name, before a checkpoint that has it.
 pub(crate) fn must_sync_run() -> bool {
     !is_broken!(PublishesEarly)
@@ -169,6 +164,11 @@ pub(crate) fn must_keep_frozen() -> bool {
 /// C7: the newest change of a key counts.
 pub(crate) fn newest_counts() -> bool {
     !is_broken!(TakesOldest)
+}
+
+/// C8: a dead segment is begun anew only if it was not dead when the volume was opened.
+pub(crate) fn may_reuse_segment(was_dead_at_open: bool) -> bool {
+    !was_dead_at_open || is_broken!(ReusesOldDead)
 }
 
 /// S1: zeros hide what a layer below has.

@@ -53,6 +53,14 @@ struct Files {
     begun_anew: HashMap<String, u64>,
 }
 
+impl Files {
+    /// Drops what is known of a name, which is deleted or changed.
+    fn forget(&mut self, name: &str) {
+        self.open.remove(name);
+        self.begun_anew.remove(name);
+    }
+}
+
 impl LocalFolder {
     /// Creates the folder, or takes an empty one, and locks it for writing.
     ///
@@ -217,8 +225,7 @@ impl Folder for LocalFolder {
         }
         rustix::fs::renameat_with(&self.folder, from, &self.folder, to, RenameFlags::NOREPLACE)?;
         let mut files = self.files();
-        files.open.remove(from);
-        files.begun_anew.remove(from);
+        files.forget(from);
         files.open.insert(to.to_owned(), Arc::new(file));
         files.begun_anew.insert(to.to_owned(), 0);
         Ok(found.len())
@@ -279,10 +286,7 @@ impl Folder for LocalFolder {
 
     fn delete(&self, name: &str) -> io::Result<()> {
         self.require_lock()?;
-        let mut files = self.files();
-        files.open.remove(name);
-        files.begun_anew.remove(name);
-        drop(files);
+        self.files().forget(name);
         Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
     }
 

@@ -6,6 +6,7 @@
 //! the next record and the next two summaries name, become unreadable.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::ops::Range;
 
 use super::recent::remember;
@@ -20,10 +21,11 @@ use crate::format::span::Span;
 use crate::format::summary::Summarized;
 use crate::rules;
 
-/// The number of bytes that are read at a time where a segment cannot be read as a whole.
+/// The number of bytes that are read at a time where more of a segment cannot be read at once, or is not wanted.
 const PART_SIZE: usize = 4096;
-/// The size of blocks from which on their payloads are passed over where headers alone are needed.
-const PASSED_OVER_MIN: usize = 32 * 1024;
+/// The size of blocks from which on payloads are passed over where headers alone are needed. Of smaller ones,
+/// as many bytes are read at a time.
+const LARGE_BLOCK: usize = 32 * 1024;
 
 /// A segment of the log, as far as its headers can be read.
 #[derive(Debug)]
@@ -250,12 +252,11 @@ type Headers = (Option<SegmentHeader>, Vec<(u32, Record)>);
 pub(crate) fn read_headers(core: &Core, number: u64) -> Result<Vec<(u32, Record)>> {
     let name = names::segment(number);
     let size = size_of(core, &name)?;
-    let part_len =
-        if core.shape.block_size < PASSED_OVER_MIN { PASSED_OVER_MIN } else { PART_SIZE };
+    let part_len = if core.shape.block_size < LARGE_BLOCK { LARGE_BLOCK } else { PART_SIZE };
     let mut part = vec![0; part_len];
     // The bytes of the segment that are in the part.
     let mut loaded = 0..0;
-    let mut outcome = Err(std::io::ErrorKind::UnexpectedEof.into());
+    let mut outcome = Err(io::ErrorKind::UnexpectedEof.into());
     let mut records = Vec::new();
     let mut at = SEGMENT_HEADER_SIZE as u64;
     while at + UNIT as u64 <= size {
@@ -264,20 +265,10 @@ pub(crate) fn read_headers(core: &Core, number: u64) -> Result<Vec<(u32, Record)
             part.truncate(
                 usize::try_from(loaded.end - loaded.start).expect("the length of a part"),
             );
-            let read = core.folder.read_at(&name, at, &mut part);
-            if read.is_err() {
-                part.fill(0);
-            }
-            outcome = outcome.or(read);
+            outcome = outcome.or(read_or_zeros(core, &name, at, &mut part));
         }
         let rest = &part[usize::try_from(at - loaded.start).expect("within the part")..];
-        let Some(record) = Record::decode(rest, (number, at), &core.keys, core.shape) else {
-            at += UNIT as u64;
-            continue;
-        };
-        let offset = u32::try_from(at).expect("a segment has at most 1 GiB");
-        at += record.size() as u64;
-        records.push((offset, record));
+        at += take_record(core, (number, at), rest, &mut records) as u64;
     }
     outcome.map(|()| records).map_err(|error| Error::io(&name, "cannot be read", error))
 }
@@ -294,23 +285,30 @@ fn size_of(core: &Core, name: &str) -> Result<u64> {
 /// Reads a segment from an offset on. What the storage refuses is zeros.
 fn read_bytes(core: &Core, number: u64, start: u32) -> Result<Vec<u8>> {
     let name = names::segment(number);
-    let failed = |error| Error::io(&name, "cannot be read", error);
     let len = size_of(core, &name)?.saturating_sub(start.into());
     let mut bytes = vec![0; usize::try_from(len).expect("a segment fits into memory")];
-    let Err(error) = core.folder.read_at(&name, start.into(), &mut bytes) else {
-        return Ok(bytes);
-    };
+    let read = read_or_zeros(core, &name, start.into(), &mut bytes);
+    read.map_err(|error| Error::io(&name, "cannot be read", error))?;
+    Ok(bytes)
+}
+
+/// Fills `bytes` from an offset of a segment on. What the storage refuses is zeros.
+///
+/// # Errors
+///
+/// Fails if it refuses all of them.
+fn read_or_zeros(core: &Core, name: &str, mut offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    let Err(error) = core.folder.read_at(name, offset, bytes) else { return Ok(()) };
     let mut is_any_read = false;
-    let mut offset = u64::from(start);
     for part in bytes.chunks_mut(PART_SIZE) {
-        let read = core.folder.read_at(&name, offset, part);
+        let read = core.folder.read_at(name, offset, part);
         offset += part.len() as u64;
         match read {
             Ok(()) => is_any_read = true,
             Err(_) => part.fill(0),
         }
     }
-    if is_any_read { Ok(bytes) } else { Err(failed(error)) }
+    if is_any_read { Ok(()) } else { Err(error) }
 }
 
 /// Finds the headers in the bytes of a segment from an offset on.
@@ -323,15 +321,25 @@ fn headers(core: &Core, number: u64, start: u32, bytes: &[u8]) -> Headers {
     let mut at = if start == 0 { SEGMENT_HEADER_SIZE } else { 0 };
     let mut records = Vec::new();
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= UNIT) {
-        let offset = u64::from(start) + at as u64;
-        let Some(record) = Record::decode(rest, (number, offset), &core.keys, core.shape) else {
-            // Behind damage, the next header is searched at every place where one may be.
-            at += UNIT;
-            continue;
-        };
-        at += record.size();
-        let offset = u32::try_from(offset).expect("a segment has at most 1 GiB");
-        records.push((offset, record));
+        at += take_record(core, (number, u64::from(start) + at as u64), rest, &mut records);
     }
     (header, records)
+}
+
+/// Adds the record at a place, segment and offset, if its header is whole, from the bytes of the segment from
+/// there on. Returns the number of bytes to the next place where a header may be.
+fn take_record(
+    core: &Core,
+    place: (u64, u64),
+    bytes: &[u8],
+    records: &mut Vec<(u32, Record)>,
+) -> usize {
+    let Some(record) = Record::decode(bytes, place, &core.keys, core.shape) else {
+        // Behind damage, the next header is searched at every place where one may be.
+        return UNIT;
+    };
+    let size = record.size();
+    let offset = u32::try_from(place.1).expect("a segment has at most 1 GiB");
+    records.push((offset, record));
+    size
 }

@@ -54,14 +54,14 @@ pub enum Mutant {
     DeletesLiveSegments,
     /// C4: deletes segments whose last block was freed since the checkpoint.
     ForgetsFreedBlocks,
-    /// C8: begins segments in files that an earlier process may have begun anew.
-    ReusesOldDead,
     /// C5: publishes a checkpoint whose run may not be durable.
     PublishesEarly,
     /// C6: drops the changes that a failed checkpoint has set aside.
     DropsFrozen,
     /// C7: takes the value of the oldest run.
     TakesOldest,
+    /// C8: begins segments in files that an earlier process may have begun anew.
+    ReusesOldDead,
     /// S1: removes zeros that hide a block below.
     DropsZeros,
     /// S2: releases all folded blocks.

@@ -89,9 +89,22 @@ enum Due {
 
 /// The segments that a checkpoint needs: those from its position on, and those in which its tables
 /// have a stored block. A block that was freed later counts as long as no newer checkpoint is durable.
-struct Needed {
+pub(super) struct Needed {
     first_segment: u64,
     live: BTreeSet<u64>,
+}
+
+impl Needed {
+    pub(super) fn of(checkpoint: &Checkpoint) -> Needed {
+        let live = checkpoint.live_bytes.iter().map(|(segment, _)| *segment).collect();
+        Needed { first_segment: checkpoint.position.segment, live }
+    }
+
+    /// Returns `true` if the checkpoint does not need a segment.
+    pub(super) fn is_dead(&self, segment: u64) -> bool {
+        let is_before = segment < self.first_segment;
+        rules::may_delete_segment(is_before, self.live.contains(&segment))
+    }
 }
 
 impl Checkpoints {
@@ -209,8 +222,7 @@ impl Volume {
             state.checkpoint_at = state.log.mark();
             (checkpoint, changes, !state.tables.tree.runs().is_empty())
         };
-        let live = checkpoint.live_bytes.iter().map(|(segment, _)| *segment).collect();
-        let needed = Needed { first_segment: checkpoint.position.segment, live };
+        let needed = Needed::of(&checkpoint);
         if rules::must_sync_before_checkpoint() {
             self.flush()?;
         }
@@ -223,7 +235,7 @@ impl Volume {
         self.publish(&mut checkpoints, checkpoint, run.as_deref())?;
         self.state_mut().tables.tree.thaw(run);
         self.delete_old_files(&checkpoints)?;
-        self.delete_dead_segments(&needed, &checkpoints.dead_at_open)
+        self.delete_dead_segments(needed, &checkpoints.dead_at_open)
     }
 
     /// Merges runs until none are due. Reads, writes and checkpoints go on meanwhile. Returns `false`
@@ -315,23 +327,22 @@ impl Volume {
 
     /// Deletes the segments that a durable checkpoint does not need, but for a few that are overwritten by the
     /// next ones.
-    fn delete_dead_segments(&self, needed: &Needed, dead_at_open: &BTreeSet<u64>) -> Result<()> {
+    fn delete_dead_segments(&self, mut needed: Needed, dead_at_open: &BTreeSet<u64>) -> Result<()> {
         // The lock waits for reads that began when a block of such a segment was live.
-        let now: BTreeSet<u64> = self.state_mut().tables.live_bytes.keys().copied().collect();
-        let live = if rules::must_keep_freed_blocks() { &needed.live } else { &now };
+        let now = self.state_mut().tables.live_bytes.keys().copied().collect();
+        if !rules::must_keep_freed_blocks() {
+            needed.live = now;
+        }
         let has_room = !self.is_short_of_space();
         let mut spares = self.core.spares();
-        let listed = self.core.names()?;
-        let mut deleted: Vec<String> = Vec::new();
         if !has_room {
-            deleted.extend(spares.take_all().into_iter().map(names::segment));
+            // They are dead ones again.
+            spares.take_all();
         }
+        let listed = self.core.names()?;
+        let mut deleted = Vec::new();
         for number in listed.iter().filter_map(|name| names::parse_segment(name)) {
-            let is_before = number < needed.first_segment;
-            let is_dead = rules::may_delete_segment(is_before, live.contains(&number));
-            let is_handled =
-                spares.numbers().contains(&number) || deleted.contains(&names::segment(number));
-            if !is_dead || is_handled {
+            if !needed.is_dead(number) || spares.numbers().contains(&number) {
                 continue;
             }
             let may_reuse = rules::may_reuse_segment(dead_at_open.contains(&number));

@@ -81,9 +81,9 @@ impl Volume {
         let since = appended() - self.cleaned_at.load(Ordering::Relaxed);
         if since == 0 {
             self.delete_spares()?;
-        }
-        if since == 0 && self.is_settled.load(Ordering::Relaxed) {
-            return Ok(false);
+            if self.is_settled.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
         }
         let is_busy = since >= u64::from(self.core.segment_size) && !self.is_short_of_space();
         let dirt = self.dirt(if is_busy { SIZE_PERCENT_BUSY } else { SIZE_PERCENT })?;
@@ -158,9 +158,9 @@ impl Volume {
     fn dirt(&self, percent: u64) -> Result<Dirt> {
         let folder = &self.core.folder;
         let listed = self.core.names()?;
-        let (current, live_bytes) = {
+        let (end, live_bytes) = {
             let state = self.read_state();
-            (state.log.position()?.segment, state.tables.live_bytes.clone())
+            (state.log.position()?, state.tables.live_bytes.clone())
         };
         // A segment may have been deleted meanwhile.
         let numbers = listed.iter().filter_map(|name| names::parse_segment(name));
@@ -169,12 +169,16 @@ impl Volume {
         for spare in self.core.spares().numbers() {
             sizes.remove(spare);
         }
+        // Behind its end, the file of the current segment may have what is overwritten next.
+        if let Some(size) = sizes.get_mut(&end.segment) {
+            *size = end.offset.into();
+        }
         let live = |segment: &u64| live_bytes.get(segment).copied().unwrap_or_default();
         let mut size: u64 = sizes.values().sum();
         let mut dirt = Dirt { live_bytes: live_bytes.values().sum(), ..Dirt::default() };
         let goal = dirt.live_bytes / 100 * percent;
         let mut candidates: Vec<(u64, u64)> =
-            sizes.into_iter().filter(|(segment, _)| *segment < current).collect();
+            sizes.into_iter().filter(|(segment, _)| *segment < end.segment).collect();
         candidates.sort_by_key(|(segment, size)| live(segment).saturating_mul(1000) / size.max(&1));
         for (segment, len) in candidates {
             let (live, dead) = (live(&segment), len.saturating_sub(live(&segment)));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 
-use super::checkpoint::{Checkpointer, Checkpoints};
+use super::checkpoint::{Checkpointer, Checkpoints, Needed};
 use super::read::references;
 use super::{Space, State, Volume};
 use crate::codec::compress::Compressor;
@@ -97,12 +97,9 @@ impl Volume {
             sync_leftovers(&core, &end)?;
         }
         let log = LogWriter::continued(&end);
-        let live: BTreeSet<u64> =
-            checkpoint.live_bytes.iter().map(|(segment, _)| *segment).collect();
+        let needed = Needed::of(&checkpoint);
         let segments = listed.iter().filter_map(|name| names::parse_segment(name));
-        let is_dead =
-            |number: &u64| *number < checkpoint.position.segment && !live.contains(number);
-        let dead_at_open = segments.filter(is_dead).collect();
+        let dead_at_open = segments.filter(|segment| needed.is_dead(*segment)).collect();
         // A file of a run that was never published may be there.
         let runs = listed.iter().filter_map(|name| names::parse_run(name));
         let last_run = runs.max().unwrap_or_default().max(checkpoint.last_run);
