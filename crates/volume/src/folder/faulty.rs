@@ -1,6 +1,6 @@
 //! A folder in memory that loses what was not synced, for tests of power cuts and damage.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
@@ -167,21 +167,30 @@ impl FaultyFolder {
     pub fn after_power_cut(&self, survival: Survival<'_>) -> FaultyFolder {
         let inner = locked(&self.0);
         let mut after = Inner::default();
+        if matches!(survival, Survival::All) {
+            // What only the end of a process has survived is as little durable as before.
+            let mut copies: HashMap<*const Mutex<Content>, Bytes> = HashMap::new();
+            let mut copied = |names: &BTreeMap<String, Bytes>| {
+                let mut copy = |name: &String, content: &Bytes| {
+                    let after = || locked(content).clone().after_power_cut(name, survival);
+                    let copy = copies.entry(Arc::as_ptr(content));
+                    Arc::clone(copy.or_insert_with(|| Arc::new(Mutex::new(after()))))
+                };
+                names.iter().map(|(name, content)| (name.clone(), copy(name, content))).collect()
+            };
+            (after.files, after.durable) = (copied(&inner.files), copied(&inner.durable));
+            return FaultyFolder(Arc::new(Mutex::new(after)));
+        }
         let names: BTreeSet<&String> = inner.files.keys().chain(inner.durable.keys()).collect();
         for name in names {
             let (now, durable) = (inner.files.get(name), inner.durable.get(name));
             let content = match survival {
-                Survival::Synced => durable,
-                Survival::All => now,
                 Survival::Part { name: survives, .. } if survives(name) => now,
-                Survival::Part { .. } => durable,
+                Survival::All | Survival::Synced | Survival::Part { .. } => durable,
             };
             let Some(content) = content.map(|content| locked(content).clone()) else { continue };
             let content = Arc::new(Mutex::new(content.after_power_cut(name, survival)));
-            // What only the end of a process has survived is as little durable as before.
-            if !matches!(survival, Survival::All) || durable.is_some() {
-                after.durable.insert(name.clone(), Arc::clone(&content));
-            }
+            after.durable.insert(name.clone(), Arc::clone(&content));
             after.files.insert(name.clone(), content);
         }
         FaultyFolder(Arc::new(Mutex::new(after)))

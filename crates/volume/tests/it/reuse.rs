@@ -144,3 +144,21 @@ fn spare_segments_count_as_space_and_go_once_no_client_writes() {
     assert!(folder.reuse_count() > before.1 + 1, "spare segments are used");
     assert!(size() < before.0 + 80 * 1024, "{} bytes, {} before", size(), before.0);
 }
+
+#[test]
+fn volume_opened_for_reading_changes_nothing_even_without_room() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let options = OpenOptions { reserve: 0, ..OpenOptions::new(Access::Write) };
+    let volume = open_folder(shared(&folder), &options).expect("opened");
+    write_in_turn(&volume, 0..5 * RECORDS_PER_SEGMENT);
+    let folder = folder.after_power_cut(Survival::All);
+    let sizes = || {
+        let names = folder.names().expect("names");
+        names.into_iter().map(|name| (folder.size(&name).expect("a file"), name)).collect()
+    };
+    let before: Vec<_> = sizes();
+    let options = OpenOptions { limit: Some(1), reserve: 0, ..OpenOptions::new(Access::Read) };
+    let volume = open_folder(shared(&folder), &options).expect("opened");
+    volume.write(0, &content(1)).expect_err("opened for reading");
+    assert_eq!(sizes(), before);
+}
