@@ -51,12 +51,12 @@ impl Folder for WithoutLog {
         Ok(())
     }
 
-    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fn write_at(&self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match self.lens().get_mut(name) {
-            Some(len) => *len += bytes.len() as u64,
+            Some(len) => *len = offset + bytes.len() as u64,
             None => {
                 self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                return self.folder.append(name, bytes);
+                return self.folder.write_at(name, offset, bytes);
             }
         }
         Ok(())

@@ -71,24 +71,22 @@ impl Core {
         self.folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))
     }
 
-    /// Appends bytes to a file, all of which make it longer.
+    /// Writes bytes to a file of `file_len` bytes behind the first `offset` ones, as [`Folder::write_at`] does.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Core::append_within`].
-    pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.append_within(name, bytes, bytes.len() as u64)
-    }
-
-    /// Appends bytes to a file, which make it `growth` bytes longer.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file cannot be written. Any part of the bytes may have been appended, which is not
+    /// Fails if the file cannot be written. Any part of the bytes may have been written, which is not
     /// counted.
-    pub(crate) fn append_within(&self, name: &str, bytes: &[u8], growth: u64) -> Result<()> {
+    pub(crate) fn write_at(
+        &self,
+        name: &str,
+        file_len: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let growth = (offset + bytes.len() as u64).saturating_sub(file_len);
         self.used_bytes.fetch_add(growth, Ordering::Relaxed);
-        self.folder.append(name, bytes).map_err(|error| {
+        self.folder.write_at(name, offset, bytes).map_err(|error| {
             self.used_bytes.fetch_sub(growth, Ordering::Relaxed);
             Error::io(name, "cannot be written", error)
         })

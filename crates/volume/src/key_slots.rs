@@ -138,7 +138,7 @@ impl<'a> KeySlots<'a> {
         for name in names::key(number) {
             let failed = |error| Error::io(&name, "cannot be written", error);
             self.folder.create(&name).map_err(failed)?;
-            self.folder.append(&name, &bytes).map_err(failed)?;
+            self.folder.write_at(&name, 0, &bytes).map_err(failed)?;
             self.folder.sync(&name).map_err(failed)?;
         }
         self.sync_names()?;

@@ -17,7 +17,7 @@ struct Inner {
     files: BTreeMap<String, Bytes>,
     /// The files whose names are durable.
     durable: BTreeMap<String, Bytes>,
-    /// The number of bytes that can be appended until the folder is full; `None` for any.
+    /// The number of bytes by which files can grow until the folder is full; `None` for any.
     room: Option<u64>,
     fails_syncs: bool,
     /// The bytes of files that cannot be read.
@@ -53,17 +53,17 @@ type Bytes = Arc<Mutex<Content>>;
 #[derive(Clone, Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// The number of bytes that were appended. More than these are there only in a file that was begun anew.
+    /// The number of bytes that were written. More than these are there only in a file that was begun anew.
     end: usize,
-    /// The number of appended bytes that were synced.
+    /// The number of written bytes that were synced.
     synced_len: usize,
     /// The bytes of the file when it was begun anew.
     before: Vec<u8>,
 }
 
 impl Content {
-    /// Appends bytes, and returns by how many the file has grown.
-    fn append(&mut self, bytes: &[u8]) -> usize {
+    /// Writes bytes behind those that were written, and returns by how many the file has grown.
+    fn write(&mut self, bytes: &[u8]) -> usize {
         let len = self.bytes.len();
         let over = bytes.len().min(len - self.end);
         self.bytes[self.end..][..over].copy_from_slice(&bytes[..over]);
@@ -102,7 +102,7 @@ impl Content {
         self
     }
 
-    /// Takes back what was appended behind the first `len` bytes.
+    /// Takes back what was written behind the first `len` bytes.
     fn lose_end(&mut self, len: usize) {
         self.lose(len..self.end);
         if self.bytes.len() == self.end {
@@ -110,7 +110,7 @@ impl Content {
         }
     }
 
-    /// Puts the bytes of before, or zeros, in the place of appended ones.
+    /// Puts the bytes of before, or zeros, in the place of written ones.
     fn lose(&mut self, range: Range<usize>) {
         let before = self.before.get(range.start..).unwrap_or_default();
         let lost = &mut self.bytes[range];
@@ -207,7 +207,7 @@ impl FaultyFolder {
         locked(file).bytes[offset] ^= 1 << (bit % 8);
     }
 
-    /// Limits the number of bytes that can be appended from now on; `None` for any. Deleted files make
+    /// Limits the number of bytes by which files can grow from now on; `None` for any. Deleted files make
     /// room.
     pub fn limit(&self, room: Option<u64>) {
         locked(&self.0).room = room;
@@ -299,15 +299,19 @@ impl Folder for FaultyFolder {
         Ok(len)
     }
 
-    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    /// # Panics
+    ///
+    /// Panics if the bytes are not to go behind those that were written.
+    fn write_at(&self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let content = self.content(name)?;
         let mut inner = locked(&self.0);
-        inner.change("append", name)?;
+        inner.change("write", name)?;
         let mut content = locked(&content);
+        assert_eq!(offset, content.end as u64, "{name} is written in order");
         let over = content.bytes.len() - content.end;
         let room = inner.room.and_then(|room| usize::try_from(room).ok());
         let fitting = room.map_or(bytes.len(), |room| bytes.len().min(over.saturating_add(room)));
-        let grown = content.append(&bytes[..fitting]) as u64;
+        let grown = content.write(&bytes[..fitting]) as u64;
         inner.room = inner.room.map(|room| room - grown);
         if fitting < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{self, IoSliceMut, Write};
+use std::io::{self, IoSliceMut};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
@@ -39,26 +39,10 @@ pub struct LocalFolder {
     /// The descriptor to which all names are relative.
     folder: File,
     access: Access,
-    files: Mutex<Files>,
+    /// The files that are open.
+    files: Mutex<HashMap<String, Arc<File>>>,
     /// Holds the lock.
     lock: File,
-}
-
-/// The files of the folder that were used.
-#[derive(Debug, Default)]
-struct Files {
-    /// Files that are open.
-    open: HashMap<String, Arc<File>>,
-    /// The files that were begun anew, with the numbers of bytes that were appended since.
-    begun_anew: HashMap<String, u64>,
-}
-
-impl Files {
-    /// Drops what is known of a name, which is deleted or changed.
-    fn forget(&mut self, name: &str) {
-        self.open.remove(name);
-        self.begun_anew.remove(name);
-    }
 }
 
 impl LocalFolder {
@@ -128,30 +112,26 @@ impl LocalFolder {
         }
     }
 
-    fn files(&self) -> MutexGuard<'_, Files> {
+    fn files(&self) -> MutexGuard<'_, HashMap<String, Arc<File>>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the open file of this name.
     fn file(&self, name: &str) -> io::Result<Arc<File>> {
-        self.file_of(&mut self.files(), name)
-    }
-
-    fn file_of(&self, files: &mut Files, name: &str) -> io::Result<Arc<File>> {
-        if let Some(file) = files.open.get(name) {
+        let mut files = self.files();
+        if let Some(file) = files.get(name) {
             return Ok(Arc::clone(file));
         }
         let flags = match self.access {
             Access::Read => OFlags::RDONLY,
-            Access::Write if files.begun_anew.contains_key(name) => OFlags::RDWR,
-            Access::Write => OFlags::RDWR | OFlags::APPEND,
+            Access::Write => OFlags::RDWR,
         };
         let file = Arc::new(open_at(&self.folder, name, flags)?);
         self.require_lock()?;
-        if files.open.len() >= OPEN_MAX {
-            files.open.clear();
+        if files.len() >= OPEN_MAX {
+            files.clear();
         }
-        files.open.insert(name.to_owned(), Arc::clone(&file));
+        files.insert(name.to_owned(), Arc::clone(&file));
         Ok(file)
     }
 }
@@ -167,13 +147,13 @@ fn open_at(folder: impl AsFd, name: impl Arg + Copy, flags: OFlags) -> rustix::i
     opened.map(File::from)
 }
 
-/// Creates an empty file in `folder`, for its owner only, to be read and appended to.
+/// Creates an empty file in `folder`, for its owner only, to be read and written.
 ///
 /// # Errors
 ///
 /// Fails if the file exists.
 fn create_file(folder: &File, name: &str) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     Ok(retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode))?.into())
 }
@@ -211,7 +191,7 @@ impl Folder for LocalFolder {
     fn create(&self, name: &str) -> io::Result<()> {
         self.require_lock()?;
         let file = create_file(&self.folder, name)?;
-        self.files().open.insert(name.to_owned(), Arc::new(file));
+        self.files().insert(name.to_owned(), Arc::new(file));
         Ok(())
     }
 
@@ -225,23 +205,13 @@ impl Folder for LocalFolder {
         }
         rustix::fs::renameat_with(&self.folder, from, &self.folder, to, RenameFlags::NOREPLACE)?;
         let mut files = self.files();
-        files.forget(from);
-        files.open.insert(to.to_owned(), Arc::new(file));
-        files.begun_anew.insert(to.to_owned(), 0);
+        files.remove(from);
+        files.insert(to.to_owned(), Arc::new(file));
         Ok(found.len())
     }
 
-    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let (file, end) = {
-            let mut files = self.files();
-            (self.file_of(&mut files, name)?, files.begun_anew.get(name).copied())
-        };
-        let Some(end) = end else { return (&*file).write_all(bytes) };
-        file.write_all_at(bytes, end)?;
-        if let Some(end) = self.files().begun_anew.get_mut(name) {
-            *end += bytes.len() as u64;
-        }
-        Ok(())
+    fn write_at(&self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file(name)?.write_all_at(bytes, offset)
     }
 
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -286,7 +256,7 @@ impl Folder for LocalFolder {
 
     fn delete(&self, name: &str) -> io::Result<()> {
         self.require_lock()?;
-        self.files().forget(name);
+        self.files().remove(name);
         Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
     }
 
@@ -326,13 +296,13 @@ mod tests {
         let second = LocalFolder::create(&path).expect("not in use");
         for name in ["a", "b"] {
             Folder::create(&second, name).expect("created");
-            second.append(name, b"second").expect("appended");
+            second.write_at(name, 0, b"second").expect("written");
         }
         // No file is open.
-        first.files().open.clear();
+        first.files().clear();
         Folder::create(&first, "d").expect("created");
-        first.append("a", b"first").expect("appended");
-        first.append("d", b"new").expect("appended");
+        first.write_at("a", 0, b"first").expect("written");
+        first.write_at("d", 0, b"new").expect("written");
         first.delete("b").expect("deleted");
         for name in ["a", "c", "d"] {
             first.sync(name).expect("synced");
@@ -371,7 +341,7 @@ mod tests {
         let local = LocalFolder::create(&path).expect("created");
         for name in ["a", "b"] {
             Folder::create(&local, name).expect("created");
-            local.append(name, b"0123456789").expect("appended");
+            local.write_at(name, 0, b"0123456789").expect("written");
         }
         fs::hard_link(path.join("b"), folder.path().join("copy")).expect("linked");
         local.reuse("b", "c").expect_err("has a second name");
@@ -379,21 +349,21 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         let error = local.reuse("d", "e").expect_err("does not exist");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        local.append("a", b"+").expect("appended");
+        local.write_at("a", 10, b"+").expect("written");
         assert_eq!(local.reuse("a", "c").expect("begun anew"), 11);
-        local.append("c", b"abc").expect("appended");
+        local.write_at("c", 0, b"abc").expect("written");
         // The file is opened again.
-        local.files().open.clear();
-        local.append("c", b"de").expect("appended");
+        local.files().clear();
+        local.write_at("c", 3, b"de").expect("written");
         assert_eq!(fs::read(path.join("c")).expect("read"), b"abcde56789+");
         assert_eq!(local.size("c").expect("there"), 11);
-        local.append("c", b"0123456789").expect("appended");
+        local.write_at("c", 5, b"0123456789").expect("written");
         assert_eq!(fs::read(path.join("c")).expect("read"), b"abcde0123456789");
         assert_eq!(fs::read(folder.path().join("copy")).expect("read"), b"0123456789");
         fs::metadata(path.join("a")).expect_err("has another name");
         local.delete("c").expect("deleted");
         Folder::create(&local, "c").expect("created");
-        local.append("c", b"new").expect("appended");
+        local.write_at("c", 0, b"new").expect("written");
         assert_eq!(fs::read(path.join("c")).expect("read"), b"new");
     }
 
@@ -413,7 +383,7 @@ mod tests {
             }
             let second = LocalFolder::create(&path).expect("not in use");
             Folder::create(&second, "a").expect("created");
-            first.append("a", b"first").expect("appended to the removed file");
+            first.write_at("a", 0, b"first").expect("written to the removed file");
             let refused = [
                 Folder::create(&first, "b"),
                 first.sync("a"),

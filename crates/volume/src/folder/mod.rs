@@ -9,9 +9,9 @@ use std::io::{self, IoSliceMut};
 pub use faulty::{FaultyFolder, Kept, Survival};
 pub use local::{Access, LocalFolder};
 
-/// A folder of files to which bytes are appended.
+/// A folder of files that are written from the start to the end.
 ///
-/// What was appended is visible to reads at once. After a power cut, the bytes of a file up to its
+/// What was written is visible to reads at once. After a power cut, the bytes of a file up to its
 /// last [`sync`](Folder::sync) are there, if the name of the file is: names that were created,
 /// changed or deleted are durable after [`sync_names`](Folder::sync_names). Anything else may or may
 /// not have reached the disk, in any order.
@@ -30,8 +30,7 @@ pub trait Folder: Debug + Send + Sync {
     /// Fails if the file exists or cannot be created.
     fn create(&self, name: &str) -> io::Result<()>;
 
-    /// Gives a file another name, and begins it anew: what is appended next overwrites its bytes from the
-    /// start on. Bytes that are not overwritten stay, and those that are may come back by a power cut before
+    /// Gives a file another name, and begins it anew: it is written from the start on, over its bytes. Bytes that are not overwritten stay, and those that are may come back by a power cut before
     /// the next [`sync`](Folder::sync). Before the next [`sync_names`](Folder::sync_names), a power cut may
     /// bring back the old name as well, with the new bytes. Returns the length of the file.
     ///
@@ -44,12 +43,13 @@ pub trait Folder: Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Appends `bytes` to a file. After an error, any part of them may have been appended.
+    /// Writes `bytes` to a file behind the first `offset` bytes, which are all that was written since it was
+    /// created or begun anew. After an error, any part of them may have been written.
     ///
     /// # Errors
     ///
     /// Fails if the file does not exist or cannot be written.
-    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    fn write_at(&self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Fills `buffer` with the bytes of a file from `offset` on.
     ///
@@ -105,7 +105,7 @@ pub trait Folder: Debug + Send + Sync {
     /// Fails if the file does not exist or cannot be deleted.
     fn delete(&self, name: &str) -> io::Result<()>;
 
-    /// Returns the number of bytes that can be appended before the storage is full, or `None` if the
+    /// Returns the number of bytes by which files can grow before the storage is full, or `None` if the
     /// storage does not tell.
     fn free_bytes(&self) -> Option<u64> {
         None

@@ -275,8 +275,9 @@ impl LogWriter {
     /// next one begins with the same number, which makes the remains of this one void.
     fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;
-        let room = self.current.map_or(0, |current| current.file_len.saturating_sub(current.len));
-        if let Err(error) = core.append_within(&self.name, bytes, len.saturating_sub(room)) {
+        let (file_len, end) =
+            self.current.map_or((0, 0), |current| (current.file_len, current.len));
+        if let Err(error) = core.write_at(&self.name, file_len, end, bytes) {
             let failed = self.current.take();
             self.has_remains = true;
             if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {

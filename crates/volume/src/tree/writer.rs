@@ -12,8 +12,8 @@ use crate::format::names;
 use crate::format::run::{PAGE_SIZE, RunMeta};
 use crate::rules;
 
-/// The number of bytes that are appended at a time.
-const APPEND_SIZE: usize = 16 * PAGE_SIZE;
+/// The number of bytes that are written at a time.
+const WRITE_SIZE: usize = 16 * PAGE_SIZE;
 
 /// Writes a run, one key after another.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct RunWriter<'a> {
     parity: Vec<u8>,
     /// The bytes that are not appended yet.
     bytes: Vec<u8>,
+    /// The length of the file.
+    len: u64,
 }
 
 impl<'a> RunWriter<'a> {
@@ -64,6 +66,7 @@ impl<'a> RunWriter<'a> {
             page_count: 0,
             parity: vec![0; PAGE_SIZE],
             bytes: Vec::new(),
+            len: 0,
         })
     }
 
@@ -121,7 +124,7 @@ impl<'a> RunWriter<'a> {
         if !self.page_count.is_multiple_of(GROUP) {
             self.append_parity();
         }
-        self.append_bytes()?;
+        self.write_bytes()?;
         if rules::must_sync_run() { self.core.sync(&names::run(self.meta.number)) } else { Ok(()) }
     }
 
@@ -155,7 +158,7 @@ impl<'a> RunWriter<'a> {
         if self.page_count.is_multiple_of(GROUP) {
             self.append_parity();
         }
-        if self.bytes.len() >= APPEND_SIZE { self.append_bytes() } else { Ok(()) }
+        if self.bytes.len() >= WRITE_SIZE { self.write_bytes() } else { Ok(()) }
     }
 
     fn append_parity(&mut self) {
@@ -163,9 +166,10 @@ impl<'a> RunWriter<'a> {
         self.parity.resize(PAGE_SIZE, 0);
     }
 
-    fn append_bytes(&mut self) -> Result<()> {
-        let appended = self.core.append(&names::run(self.meta.number), &self.bytes);
+    fn write_bytes(&mut self) -> Result<()> {
+        self.core.write_at(&names::run(self.meta.number), self.len, self.len, &self.bytes)?;
+        self.len += self.bytes.len() as u64;
         self.bytes.clear();
-        appended
+        Ok(())
     }
 }

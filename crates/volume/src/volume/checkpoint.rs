@@ -146,6 +146,12 @@ impl Volume {
     /// Writes a checkpoint if one is due and no other thread is at it. A failure does no harm: the log is
     /// longer then.
     fn checkpoint_if_due(&self) -> Result<()> {
+        let written = self.with_spare_room(|| self.write_checkpoint_if_due());
+        // A full disk is told by the write that meets it.
+        written.or_else(|error| if error.kind() == Kind::Full { Ok(()) } else { Err(error) })
+    }
+
+    fn write_checkpoint_if_due(&self) -> Result<()> {
         let checkpoints = match self.due() {
             Due::No => return Ok(()),
             Due::Soon => match self.checkpoints.try_lock() {
@@ -155,12 +161,9 @@ impl Volume {
             // Another thread is at it, and slower than the writes.
             Due::Late => self.checkpoints(),
         };
-        let written = self.write_checkpoint(checkpoints).and_then(|()| {
-            let run_count = self.read_state().tables.tree.runs().len();
-            if run_count >= RUN_COUNT_MAX { self.merge_runs(&|| false).map(drop) } else { Ok(()) }
-        });
-        // A full disk is told by the write that meets it.
-        written.or_else(|error| if error.kind() == Kind::Full { Ok(()) } else { Err(error) })
+        self.write_checkpoint(checkpoints)?;
+        let run_count = self.read_state().tables.tree.runs().len();
+        if run_count >= RUN_COUNT_MAX { self.merge_runs(&|| false).map(drop) } else { Ok(()) }
     }
 
     /// Writes the checkpoints that are due, so that writes do not wait for them, until
@@ -198,7 +201,7 @@ impl Volume {
             return Ok(());
         }
         self.end_partial_if_any()?;
-        self.write_checkpoint(self.checkpoints())
+        self.with_spare_room(|| self.write_checkpoint(self.checkpoints()))
     }
 
     /// Deletes the spare segments. Returns `false` if there are none.
@@ -207,6 +210,14 @@ impl Volume {
         let _one_at_a_time = self.checkpoints();
         let spares = self.core.spares().take_all();
         self.delete_files(spares.into_iter().map(names::segment))
+    }
+
+    /// Does work that a full storage may refuse, and once more without the spare segments if it does.
+    pub(super) fn with_spare_room<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if error.kind() == Kind::Full && self.delete_spares()? => work(),
+            done => done,
+        }
     }
 
     pub(super) fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
@@ -245,6 +256,10 @@ impl Volume {
     ///
     /// Fails if a run cannot be read or written. The volume is as good as before then.
     pub fn merge_runs(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+        self.with_spare_room(|| self.merge_due_runs(is_asked_to_stop))
+    }
+
+    fn merge_due_runs(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<bool> {
         let _one_at_a_time = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let merge = {
@@ -305,7 +320,7 @@ impl Volume {
         let bytes = checkpoint.encode(&self.core.keys);
         for name in names::checkpoint(checkpoint.number) {
             folder.create(&name).map_err(|error| Error::io(&name, "cannot be created", error))?;
-            self.core.append(&name, &bytes)?;
+            self.core.write_at(&name, 0, 0, &bytes)?;
             if rules::must_sync_checkpoint() {
                 self.core.sync(&name)?;
             }

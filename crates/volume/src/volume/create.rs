@@ -143,7 +143,7 @@ impl Volume {
         let superblocks = names::SUPERBLOCKS.map(|name| (name.to_owned(), superblock.encode()));
         for (name, bytes) in checkpoints.into_iter().chain(superblocks) {
             folder.create(&name).map_err(failed("cannot be written"))?;
-            folder.append(&name, &bytes).map_err(failed("cannot be written"))?;
+            folder.write_at(&name, 0, &bytes).map_err(failed("cannot be written"))?;
             folder.sync(&name).map_err(failed("cannot be synced"))?;
         }
         folder.sync_names().map_err(failed("cannot be synced"))

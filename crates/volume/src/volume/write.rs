@@ -86,6 +86,10 @@ impl Disk {
     /// Makes the whole blocks of a range zeros.
     fn zero_whole(&self, offset: u64, len: u64, blocks: Range<u64>) -> Result<()> {
         self.check_writable()?;
+        self.volume().with_spare_room(|| self.append_zeros(offset, len, blocks.clone()))
+    }
+
+    fn append_zeros(&self, offset: u64, len: u64, blocks: Range<u64>) -> Result<()> {
         let mut state = self.volume().write_state()?;
         let view = self.view(&state)?;
         view.check_range(offset, len)?;

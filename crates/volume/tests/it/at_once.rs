@@ -108,17 +108,17 @@ fn power_cut_during_writes_and_cleaning_leaves_what_was_flushed() {
 /// A call in the middle of another one.
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A folder that calls a hook when names are synced, and another one before bytes are appended, once.
+/// A folder that calls a hook when names are synced, and another one before bytes are written, once.
 #[derive(Clone)]
 struct Hooked {
     folder: FaultyFolder,
     hook: Arc<Mutex<Option<Hook>>>,
-    on_append: Arc<Mutex<Option<Hook>>>,
+    on_write: Arc<Mutex<Option<Hook>>>,
 }
 
 impl Hooked {
     fn new(folder: &FaultyFolder) -> Hooked {
-        Hooked { folder: folder.clone(), hook: Arc::default(), on_append: Arc::default() }
+        Hooked { folder: folder.clone(), hook: Arc::default(), on_write: Arc::default() }
     }
 }
 
@@ -137,12 +137,12 @@ impl Folder for Hooked {
         self.folder.create(name)
     }
 
-    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let hook = self.on_append.lock().expect("a hook").take();
+    fn write_at(&self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let hook = self.on_write.lock().expect("a hook").take();
         if let Some(hook) = hook {
             hook();
         }
-        self.folder.append(name, bytes)
+        self.folder.write_at(name, offset, bytes)
     }
 
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -211,7 +211,7 @@ fn write_during_an_append(mode: &str, block: &[u8], other: Vec<u8>) -> Opened {
     let volume = Arc::new(open_folder(Arc::new(hooked.clone()), &options()).expect("opened"));
     let (client, writer) = (Arc::clone(&volume), Arc::new(Mutex::new(None)));
     let started = Arc::clone(&writer);
-    *hooked.on_append.lock().expect("a hook") = Some(Box::new(move || {
+    *hooked.on_write.lock().expect("a hook") = Some(Box::new(move || {
         let thread = std::thread::spawn(move || write(&client, 1, &other));
         // The other client has come far enough to wait, or would have written by now.
         std::thread::sleep(Duration::from_millis(50));

@@ -145,6 +145,31 @@ fn spare_segments_count_as_space_and_go_once_no_client_writes() {
     assert!(size() < before.0 + 80 * 1024, "{} bytes, {} before", size(), before.0);
 }
 
+/// Another program fills the storage while a volume has spare segments.
+#[test]
+fn spare_segments_make_room_for_trims_and_checkpoints_in_a_full_storage() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let options = OpenOptions { reserve: 0, ..OpenOptions::new(Access::Write) };
+    let volume = open_folder(shared(&folder), &options).expect("opened");
+    let fill = |first: u64| {
+        folder.limit(None);
+        write_in_turn(&volume, first..first + 20 * RECORDS_PER_SEGMENT);
+        volume.clean_if_due(&|| false).expect("cleaned");
+        write_in_turn(&volume, first..first + 1);
+        assert!(segment_count(&folder) >= 8, "some are spare ones");
+        folder.limit(Some(0));
+    };
+    fill(0);
+    for block in 0..BLOCK_COUNT {
+        volume.trim(block * BLOCK as u64, BLOCK as u64).expect("trimmed");
+    }
+    assert!(segment_count(&folder) < 8, "the spare ones are deleted");
+    assert_eq!(read(&volume, 7).expect("read"), vec![0; BLOCK]);
+    fill(20 * RECORDS_PER_SEGMENT);
+    volume.checkpoint().expect("written");
+    assert!(segment_count(&folder) < 8, "the spare ones are deleted");
+}
+
 #[test]
 fn volume_opened_for_reading_changes_nothing_even_without_room() {
     let folder = create(BLOCK_COUNT, 4096, "exact");
