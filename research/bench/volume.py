@@ -28,6 +28,8 @@ CPU seconds and memory are those of the server (nbdkit, and zfs-fuse where that 
 are in the kernel and not counted). Bytes that the server of a volume writes are those of its calls. `recovery` kills a
 server by SIGKILL during random writes, drops the kernel's caches, and times the start of the next one until it serves,
 and commands for snapshots and clones of this disk and of one that was never written. Memory is that of the new server.
+`trim` fills a volume with different blocks, trims nine tenths of it, 576 of each 640 KiB, and waits until its server
+writes nothing.
 Most of it is a cache of tables, whose size is a setting; docs/volume.md has what the tables of a terabyte need.
 
 On a tmpfs, all but the servers' own work costs next to nothing. With --on-disk, the folder of --work is on a disk: the
@@ -306,7 +308,7 @@ def phases(contender: Contender, args):
     yield from jobs("after")
     peak = {"peak_memory_bytes": contender.served.memory()[1]}
     if contender.kind == "volume":
-        yield {"phase": "rest"} | rest(contender)
+        yield {"phase": "rest"} | rest(contender.volume.folder, contender.served)
     yield {"phase": "after"} | peak | contender.sizes()
 
 
@@ -319,17 +321,16 @@ def files_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def rest(contender: Contender) -> dict:
+def rest(folder: Path, server: Server) -> dict:
     """Waits until a server writes nothing, and returns the bytes of its files before, and what it has written."""
-    server = contender.served
-    busy_bytes, before = files_bytes(contender.volume.folder), server.written_bytes()
+    busy_bytes, before = files_bytes(folder), server.written_bytes()
     began = changed = time.monotonic()
     last = before
     while (now := time.monotonic()) < min(changed + REST_S, began + REST_MAX_S):
         time.sleep(0.1)
         if server.written_bytes() != last:
             changed, last = now, server.written_bytes()
-    row = {"busy_bytes": busy_bytes, "rest_bytes": files_bytes(contender.volume.folder), "rest_s": changed - began}
+    row = {"busy_bytes": busy_bytes, "rest_bytes": files_bytes(folder), "rest_s": changed - began}
     return row | {"written_bytes": last - before, "client_bytes": 0}
 
 
@@ -345,8 +346,8 @@ def commands(volume: Volume) -> dict:
     return {key: statistics.median(values) for key, values in found.items()}
 
 
-def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack):
-    """Fills a volume with different blocks, kills its server during random writes, and times the next start."""
+def filled(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack) -> tuple[Volume, Server, int]:
+    """Serves a volume that is full of different blocks, and returns the resident bytes of its server before as well."""
     _, block, mode = CONTENDERS[name]
     volume = Volume(args.program.resolve(), folder / "volume")
     volume.create(size, block, mode)
@@ -355,6 +356,27 @@ def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitSta
     server = Server(volume.uri, [volume.server])
     empty = server.memory()[0]
     fio(server, ["--rw=write", "--bs=64k", "--iodepth=16", "--end_fsync=1", "--refill_buffers", f"--size={size}"])
+    return volume, server, empty
+
+
+def trim(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack):
+    """Trims nine tenths of a volume that is full of different blocks, and waits until its server writes nothing."""
+    volume, server, _ = filled(size, name, args, folder, stack)
+    zones = ["--zonemode=strided", "--zonesize=576k", "--zonerange=640k", f"--io_size={size // 640 * 576}"]
+    fio(server, ["--rw=trim", "--bs=64k", "--iodepth=16", f"--size={size}", *zones])
+    row = rest(volume.folder, server)
+    stats = volume.stats()
+    yield {
+        "phase": "trim",
+        "size_bytes": size,
+        "used_bytes": stats["used_bytes"],
+        "live_bytes": stats["live_bytes"],
+    } | row
+
+
+def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack):
+    """Fills a volume with different blocks, kills its server during random writes, and times the next start."""
+    volume, _, empty = filled(size, name, args, folder, stack)
     words = ["fio", "--name=job", "--ioengine=nbd", f"--uri={volume.uri}", "--rw=randwrite", "--bs=4k", "--iodepth=16"]
     words += ["--runtime=600", "--time_based", "--refill_buffers", f"--size={size}"]
     writer = Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -502,6 +524,8 @@ def run(args) -> int:
         for name in [name for name in names if CONTENDERS[name][0] == "volume"]:
             unit(f"recovery {text}", name, 0, args.disk or args.work, partial(recovery, size_of(text)))
             unit(f"empty {text}", name, 0, args.disk or args.work, partial(empty_commands, size_of(text)))
+    for name in [name for name in names if CONTENDERS[name][0] == "volume"] if args.trim else []:
+        unit("trim", name, 0, args.disk or args.work, partial(trim, args.trim))
     write_page(Records(args.out), args.page)
     return 1 if failed else 0
 
@@ -521,6 +545,9 @@ def main() -> int:
     parser.add_argument("--warm", type=size_of, default=0, help="free memory that no host takes back meanwhile: 12G")
     parser.add_argument("--contenders", help="names with commas between them (a comma in a name is ;)")
     parser.add_argument("--recovery", default="4G,20G", help="sizes of the volumes that are killed; empty for none")
+    parser.add_argument(
+        "--trim", type=size_of, default=4 << 30, help="size of the volumes that are trimmed; 0 for none"
+    )
     parser.add_argument("--out", type=Path, help=f"{OUT.name}, or with --on-disk {OUT_ON_DISK.name}, in target")
     parser.add_argument("--page", type=Path, help=f"{PAGE.name}, or with --on-disk {PAGE_ON_DISK.name}, of the results")
     args = parser.parse_args()

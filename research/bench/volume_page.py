@@ -37,6 +37,9 @@ COMMANDS = 9
 # Goals: the share of the plain file's throughput in order, by the beginning of the name.
 GOALS = {"exact": 0.7, "delta": 0.5}
 RECOVERY_GOAL_S = 2.0
+# After trimming, the files have at most this much of the live bytes and one segment.
+TRIM_GOAL = 1.2
+SEGMENT = 64 << 20
 # Systems, figures, names and addresses of the documents that print them.
 REDHAT = "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html"
 LVM_VDO = "deduplicating_and_compressing_logical_volumes_on_rhel"
@@ -136,6 +139,12 @@ def goals(figures: Figures, names: list[str]) -> str:
             reached = "yes" if row["start_s"] < RECOVERY_GOAL_S else "no"
             title = f"{name}: start after a kill at {gb:.1f} GB physical, s"
             rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), "", "", "", reached])
+    for name in names:
+        for row in figures.of(name, phase="trim"):
+            factor = (row["rest_bytes"] - SEGMENT) / row["live_bytes"]
+            title = f"{name}: files less a segment after nine tenths were trimmed, times the live bytes"
+            reached = "yes" if factor <= TRIM_GOAL else "no"
+            rows.append([title, f"<= {TRIM_GOAL}", number(factor, 2), "", "", "", reached])
     head = [
         "goal",
         "at least or at most",
@@ -280,6 +289,27 @@ def write_page(records: Records, path: Path) -> None:
             "## Recovery, snapshots and clones\n",
             "The kernel's caches are dropped before the start after a kill. A snapshot or clone is a command while "
             f"the volume is served, from its start to its end, the median of {COMMANDS}.\n",
+            table(head, rows),
+        ]
+    rows = []
+    for name in names:
+        for row in figures.of(name, phase="trim"):
+            keys = ("size_bytes", "busy_bytes", "used_bytes", "live_bytes", "rest_bytes")
+            rows.append([name, *(number(row[key] / 1e6) for key in keys), number(row["rest_s"])])
+    if rows:
+        head = [
+            "",
+            "MB written",
+            "MB on disk right after trimming",
+            "MB not trimmed",
+            "MB live",
+            "MB at rest",
+            "s to rest",
+        ]
+        parts += [
+            "## Space after trimming\n",
+            "Disks are filled with different blocks, of which 576 of each 640 KiB are then trimmed. Live bytes are "
+            "those with headers.\n",
             table(head, rows),
         ]
     parts += ["## Published figures of others\n", "Not measured here.\n"]

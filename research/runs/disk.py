@@ -115,9 +115,9 @@ class Volume:
         return f"nbd+unix:///?socket={self.socket}"
 
     def create(self, size: int, block: int, mode: str, options: tuple = ()) -> None:
-        """Creates the volume."""
+        """Creates the volume, in clear if there is no passphrase."""
         sizes = ["--size", str(size), "--block-size", str(block)]
-        clear = ("--encryption", "none")
+        clear = () if "CUTPOINT_PASSPHRASE" in self.environment else ("--encryption", "none")
         self.command("create", *sizes, "--mode", mode, *clear, *options)
 
     def serve(self, options: tuple = (), address: str | None = None) -> float:

@@ -14,6 +14,7 @@ Cases, each on a new volume in each mode of --modes:
   requests   flush and discard of ext4 and XFS arrive at the server: an nbdkit with the filter `stats` stands between
   vm         QEMU boots a kernel whose root file system is the volume, by NBD (--kernel: a Debian package of a kernel)
   client     the kernel's own client in such a machine, by TCP and by TLS; the server is killed; synced files are whole
+  power      server and client in such a machine, whose power is cut; synced parts are whole
 
 After a kill the device fails. The programs are ended, the file system is unmounted, the server is started again, and
 the file system is mounted, so that its log is replayed. At the end of each case `e2fsck -fn` or `xfs_repair -n`
@@ -24,6 +25,7 @@ programs of the cases; a case whose program is missing is named and left out. Th
 
 import argparse
 import contextlib
+import hashlib
 import os
 import random
 import re
@@ -95,6 +97,25 @@ while true; do
 done
 poweroff -f
 """
+POWER = """
+mount -t ext4 -o noatime /dev/vda /mnt || poweroff -f
+mkdir /tmp
+cutpoint volume serve /mnt/volume --listen unix:/tmp/socket --quiet &
+until [ -S /tmp/socket ]; do sleep 1; done
+nbd-client -N main -unix /tmp/socket /dev/nbd0 || poweroff -f
+number=0
+while true; do
+  part=$((number * 7 % {parts}))
+  number=$((number + 1))
+  dd if=/dev/urandom of=/tmp/part bs=64k count=16 2>/dev/null
+  echo "begun: $part $(md5sum < /tmp/part)"
+  dd if=/tmp/part of=/dev/nbd0 bs=64k seek=$((part * 16)) conv=fsync,notrunc 2>/dev/null || break
+  echo "synced: $part"
+done
+poweroff -f
+"""
+# The number of parts of 1 MiB that the case `power` overwrites again and again.
+POWER_PARTS = 40
 ROOT_INIT = """#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox dd if=/dev/urandom of=/random bs=1M count=16 2>/dev/null
@@ -144,7 +165,7 @@ class Rig:
         self.args, self.folder, self.system = args, folder, system
         self.mount = folder / "mount"
         self.volume = Volume(args.program.resolve(), folder / "volume")
-        self.volume.create(SIZE, args.block, mode)
+        self.volume.create(SIZE, args.block, mode, args.create.split())
 
     def make(self, device: Path) -> None:
         if self.system == "ext4":
@@ -621,6 +642,60 @@ def client(args, mode: str, folder: Path) -> str:
     return "; ".join(said)
 
 
+def power(args, mode: str, folder: Path) -> str:
+    """The server in a guest whose power is cut: the guest's cache is lost, and what it has synced is not."""
+    need("nbd-client", "strip")
+    need_guest(args)
+    program = folder / "cutpoint"
+    call(["strip", "-o", program, args.program.resolve()])
+    image, mount = folder / "image", folder / "mount"
+    with image.open("wb") as file:
+        file.truncate(2 * SIZE)
+    make_ext4(image, journal=True)
+    volume = Volume(args.program.resolve(), mount / "volume")
+    size = POWER_PARTS << 20
+    with mounted(image, mount, "loop"):
+        volume.create(size, args.block, mode, args.create.split())
+    machine = guest.Guest(args.kernel, folder / "guest", [*guest.DISK, "nbd"], POWER.format(parts=POWER_PARTS))
+    guest.put_program(machine.root, program)
+    guest.put_program(machine.root, "nbd-client")
+    chance = random.Random(args.seed)
+    digests, count = {}, 0
+    for number in range(args.rounds):
+        begun, synced, lines, more = {}, 0, [], chance.randrange(150, 300)
+        with machine.running(["-nic", "none", "-drive", f"file={image},format=raw,if=virtio"]) as printed:
+            for line in printed:
+                lines.append(line)
+                if found := re.search(r"begun: (\d+) ([0-9a-f]{32})", line):
+                    begun = {int(found.group(1)): found.group(2)}
+                    if synced >= more:
+                        time.sleep(chance.random() / 20)
+                        break
+                elif re.search(r"synced: \d+", line):
+                    digests |= begun
+                    begun, synced = {}, synced + 1
+        expect(synced >= more, f"round {number}: the machine ended early: {lines[-10:]}")
+        count += synced
+        # What was being written may be there in part.
+        unknown = set(begun)
+        with mounted(image, mount, "loop"):
+            volume.serve()
+            copy = folder / "copy"
+            try:
+                call(["nbdcopy", volume.uri, copy])
+            finally:
+                volume.stop()
+            volume.check()
+        with copy.open("rb") as file:
+            for part, digest in digests.items():
+                file.seek(part << 20)
+                found = hashlib.md5(file.read(1 << 20), usedforsecurity=False).hexdigest()
+                expect(part in unknown or found == digest, f"round {number}: part {part} has other bytes")
+                digests[part] = found
+    call(["e2fsck", "-f", "-n", image])
+    return f"{count} synced parts of 1 MiB, {args.rounds} power cuts"
+
+
 def page_of(args, rows: list[tuple]) -> str:
     """Returns the page of the outcomes."""
     # The documentation of the script describes the cases.
@@ -628,6 +703,7 @@ def page_of(args, rows: list[tuple]) -> str:
     names = list(dict.fromkeys(name for name, *_ in rows))
     words = f"--rounds {args.rounds} --seconds {args.seconds:g} --operations {args.operations} --seed {args.seed}"
     command = f"research/runs/volume_torture.py --modes '{args.modes}' --block {args.block} {words}"
+    command += f" --create '{args.create}'" * bool(args.create) + " --encrypted" * args.encrypted
     # The outcomes of a case are beside each other.
     lines = [row for name in names for row in rows if row[0] == name]
     return "\n".join(
@@ -644,7 +720,7 @@ def page_of(args, rows: list[tuple]) -> str:
     )
 
 
-CASES = {case.__name__: case for case in (fsx, verify, files, postgres, sqlite, requests, vm, client)}
+CASES = {case.__name__: case for case in (fsx, verify, files, postgres, sqlite, requests, vm, client, power)}
 
 
 def main() -> int:
@@ -654,17 +730,21 @@ def main() -> int:
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--modes", default="exact;burst", help="modes with ; between them")
     parser.add_argument("--block", type=int, default=4096)
+    parser.add_argument("--create", default="", help="further options of `volume create`")
+    parser.add_argument("--encrypted", action="store_true", help="encrypt the volumes")
     parser.add_argument("--rounds", type=int, default=3, help="kills of each case")
     parser.add_argument("--seconds", type=float, default=5.0, help="longest time before a kill")
     parser.add_argument("--operations", type=int, default=5000, help="operations of fsx")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fsx", type=Path, help="program fsx, if it is not on the PATH")
     parser.add_argument("--page", type=Path, help="file of the page to write")
-    parser.add_argument("--kernel", type=Path, help="Debian package of a kernel, for the case vm")
+    parser.add_argument("--kernel", type=Path, help="Debian package of a kernel, for vm, client and power")
     args = parser.parse_args()
     end_on_signals()
     if os.geteuid() != 0:
         parser.error("mounts need root")
+    if args.encrypted:
+        os.environ["CUTPOINT_PASSPHRASE"] = "torture"
     rows = []
     for mode in args.modes.split(";"):
         for name in args.cases.split(","):

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{
     Access, CreateOptions, DISK_NAME_DEFAULT, Disk, Folder, LocalFolder, OpenOptions, Volume,
 };
@@ -123,6 +124,10 @@ fn main() {
     for first in (0..block_count).step_by(usize::try_from(BATCH).expect("small")) {
         let width = usize::try_from(block_size).expect("small");
         for (at, block) in (first..).zip(bytes.chunks_exact_mut(width)) {
+            if mode == "delta" {
+                // No two blocks have a feature in common.
+                block.copy_from_slice(&SplitMix64::bytes(at, width));
+            }
             // No two blocks have the same bytes, the same head or the same tail.
             block[..8].copy_from_slice(&(at + 1).to_le_bytes());
             block[width - 8..].copy_from_slice(&(at + 1).to_le_bytes());

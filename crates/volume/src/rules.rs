@@ -81,6 +81,17 @@ pub(crate) fn pads_bursts() -> bool {
     !is_broken!(StoresUnpadded)
 }
 
+/// W1: a block is compared with the stored ones under the lock under which its record is made. `is_new` is set if
+/// it equalled none of them before.
+pub(crate) fn must_look_up(is_new: bool) -> bool {
+    !(is_new && is_broken!(LooksUpAhead))
+}
+
+/// W2: a reference block whose record was made and is not in the log yet is taken from memory.
+pub(crate) fn must_read_added() -> bool {
+    !is_broken!(ReadsAddedFromLog)
+}
+
 /// L1: a flush syncs every segment that has grown.
 pub(crate) fn must_sync_segments() -> bool {
     !is_broken!(SkipsSync)
@@ -169,6 +180,11 @@ pub(crate) fn newest_counts() -> bool {
 /// C8: a dead segment is begun anew only if it was not dead when the volume was opened.
 pub(crate) fn may_reuse_segment(was_dead_at_open: bool) -> bool {
     !was_dead_at_open || is_broken!(ReusesOldDead)
+}
+
+/// C9: the changes of a run that a merge has taken count in its result alone.
+pub(crate) fn must_hide_merged() -> bool {
+    !is_broken!(KeepsMerged)
 }
 
 /// S1: zeros hide what a layer below has.

@@ -118,6 +118,11 @@ pub(crate) struct VolumeStats {
     pub(crate) ratio: Option<f64>,
     pub(crate) live_bytes: u64,
     pub(crate) physical_bytes: u64,
+    /// The free bytes of the storage, if it tells them.
+    pub(crate) free_bytes: Option<u64>,
+    /// The limit of the physical bytes, and the free bytes that writes leave, of the process that answers.
+    pub(crate) limit_bytes: Option<u64>,
+    pub(crate) reserve_bytes: u64,
     pub(crate) table_bytes: u64,
     pub(crate) table_memory_bytes: u64,
     /// The pages of each table on disk: the map of blocks, the values of DT and BT, their keys, HeadDT,

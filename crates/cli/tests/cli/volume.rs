@@ -349,7 +349,11 @@ fn counters_are_printed_for_prometheus() {
     let sandbox = created("exact");
     let text = sandbox.run(["volume", "stats", "disk", "--prometheus"]).well();
     let text = text.text();
-    assert!(text.contains("cutpoint_volume_size_bytes 1048576\n"), "{text}");
+    let label = format!("{{volume=\"{}\"}}", sandbox.path("disk").display());
+    for name in ["size_bytes", "used_bytes", "reserve_bytes", "free_bytes"] {
+        assert!(text.contains(&format!("\ncutpoint_volume_{name}{label} ")), "{name} in {text}");
+    }
+    assert!(text.contains(&format!("cutpoint_volume_size_bytes{label} 1048576\n")), "{text}");
     assert!(text.contains("# TYPE cutpoint_volume_writes_full_count_total counter\n"), "{text}");
 }
 

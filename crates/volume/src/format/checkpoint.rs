@@ -4,7 +4,7 @@
 use super::change::Change;
 use super::cursor::{Cursor, put_varint};
 use super::position::Position;
-use super::run::RunMeta;
+use super::run::{PartMeta, RunMeta};
 use super::span::LayerId;
 use super::{VERSION, VolumeId};
 use crate::keys::Keys;
@@ -23,8 +23,8 @@ pub(crate) struct Checkpoint {
     pub(crate) volume: VolumeId,
     pub(crate) number: u64,
     pub(crate) position: Position,
-    /// The number of the last run whose file was begun.
-    pub(crate) last_run: u64,
+    /// The number of the last part of a run that was begun.
+    pub(crate) last_part: u64,
     pub(crate) counters: [u64; COUNTER_COUNT],
     pub(crate) totals: [u64; TOTAL_COUNT],
     /// The lowest number that no disk, snapshot or layer has had.
@@ -48,7 +48,7 @@ impl Checkpoint {
         bytes.resize(16, 0);
         bytes.extend_from_slice(&self.volume);
         let Position { segment, offset, seq } = self.position;
-        let numbers = [self.number, segment, u64::from(offset), seq, self.last_run];
+        let numbers = [self.number, segment, u64::from(offset), seq, self.last_part];
         let numbers = numbers.into_iter().chain(self.counters).chain(self.totals);
         for number in numbers.chain([u64::from(self.next_id)]) {
             put_varint(&mut bytes, number);
@@ -61,9 +61,14 @@ impl Checkpoint {
         put_varint(&mut bytes, self.runs.len() as u64);
         for run in &self.runs {
             bytes.extend_from_slice(&[run.level, u8::from(run.has_all_keys_in_filter)]);
-            let counts = [run.entry_count, run.hashed_count, run.data_page_count, run.filter_len];
-            for number in [run.number].into_iter().chain(counts) {
-                put_varint(&mut bytes, number);
+            put_key(&mut bytes, &run.from);
+            put_varint(&mut bytes, run.parts.len() as u64);
+            for part in &run.parts {
+                let counts = [part.entry_count, part.data_page_count, part.filter_len];
+                for number in [part.number].into_iter().chain(counts) {
+                    put_varint(&mut bytes, number);
+                }
+                put_key(&mut bytes, &part.first);
             }
         }
         let checksum = keys.checkpoint_checksum(&bytes);
@@ -85,7 +90,7 @@ impl Checkpoint {
         let segment = rest.varint()?;
         let offset = u32::try_from(rest.varint()?).ok()?;
         let position = Position { segment, offset, seq: rest.varint()? };
-        let last_run = rest.varint()?;
+        let last_part = rest.varint()?;
         let counters = numbers(&mut rest)?;
         let totals = numbers(&mut rest)?;
         let next_id = u32::try_from(rest.varint()?).ok()?;
@@ -96,13 +101,13 @@ impl Checkpoint {
             .map(|(layer, count)| Some((LayerId::try_from(layer).ok()?, count)))
             .collect();
         let live_bytes = pairs(&mut rest)?;
-        let runs = list(&mut rest, 7, run)?;
+        let runs = list(&mut rest, 4, run)?;
         rest.0.is_empty().then_some(())?;
         Some(Checkpoint {
             volume,
             number,
             position,
-            last_run,
+            last_part,
             counters,
             totals,
             next_id,
@@ -120,6 +125,12 @@ fn put_pairs(bytes: &mut Vec<u8>, pairs: Vec<(u64, u64)>) {
         put_varint(bytes, key);
         put_varint(bytes, value);
     }
+}
+
+/// Adds the bytes of a key behind their number.
+fn put_key(bytes: &mut Vec<u8>, key: &[u8]) {
+    bytes.push(u8::try_from(key.len()).expect("keys are short"));
+    bytes.extend_from_slice(key);
 }
 
 fn numbers<const COUNT: usize>(rest: &mut Cursor<'_>) -> Option<[u64; COUNT]> {
@@ -141,12 +152,24 @@ fn run(rest: &mut Cursor<'_>) -> Option<RunMeta> {
     Some(RunMeta {
         level,
         has_all_keys_in_filter: all_keys == 1,
+        from: key(rest)?,
+        parts: list(rest, 5, part)?,
+    })
+}
+
+fn part(rest: &mut Cursor<'_>) -> Option<PartMeta> {
+    Some(PartMeta {
         number: rest.varint()?,
         entry_count: rest.varint()?,
-        hashed_count: rest.varint()?,
         data_page_count: rest.varint()?,
         filter_len: rest.varint()?,
+        first: key(rest)?,
     })
+}
+
+fn key(rest: &mut Cursor<'_>) -> Option<Vec<u8>> {
+    let len = rest.u8()?;
+    rest.take(usize::from(len)).map(<[u8]>::to_vec)
 }
 
 /// Decodes entries behind their number, of which each has at least `len_min` bytes. Reserves no more

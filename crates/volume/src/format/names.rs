@@ -5,7 +5,7 @@ pub(crate) const SUPERBLOCKS: [&str; 2] = ["volume", "volume.copy"];
 
 const SEGMENT: &str = "segment-";
 const CHECKPOINT: &str = "checkpoint-";
-const RUN: &str = "run-";
+const PART: &str = "part-";
 const KEY: &str = "key-";
 const COPY: &str = ".copy";
 
@@ -20,14 +20,14 @@ pub(crate) fn checkpoint(number: u64) -> [String; 2] {
     [name.clone(), name + COPY]
 }
 
-/// Returns the name of a run of the tables.
-pub(crate) fn run(number: u64) -> String {
-    format!("{RUN}{number:016x}")
+/// Returns the name of a part of a run of the tables.
+pub(crate) fn part(number: u64) -> String {
+    format!("{PART}{number:016x}")
 }
 
-/// Returns the number of the run with this name.
-pub(crate) fn parse_run(name: &str) -> Option<u64> {
-    number(name.strip_prefix(RUN)?)
+/// Returns the number of the part of a run with this name.
+pub(crate) fn parse_part(name: &str) -> Option<u64> {
+    number(name.strip_prefix(PART)?)
 }
 
 /// Returns the names of the file of a key and of its copy.

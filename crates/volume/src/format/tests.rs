@@ -8,7 +8,7 @@ use super::edge::{Bases, EdgeKey};
 use super::patch::Patch;
 use super::position::Position;
 use super::record::{Body, Encoding, Record, Search, Shape};
-use super::run::RunMeta;
+use super::run::{PartMeta, RunMeta};
 use super::segment::SegmentHeader;
 use super::settings::Settings;
 use super::span::{BlockId, Span};
@@ -190,20 +190,24 @@ fn checkpoint() -> Checkpoint {
     let disk = DiskEntry { name: "main".to_owned(), layer: 2, size: 1 << 20 };
     let snapshot =
         SnapshotEntry { disk: 1, name: "a.b_c-d".to_owned(), layer: 1, size: 4096, created: 77 };
-    let run = |number, level| RunMeta {
+    let part = |number, first: &[u8]| PartMeta {
         number,
-        level,
-        has_all_keys_in_filter: level == 0,
         entry_count: 700,
-        hashed_count: 300,
         data_page_count: 9,
         filter_len: 128,
+        first: first.to_vec(),
+    };
+    let run = |level, from: &[u8], parts| RunMeta {
+        level,
+        has_all_keys_in_filter: level == 0,
+        from: from.to_vec(),
+        parts,
     };
     Checkpoint {
         volume: [1; 16],
         number: 3,
         position: Position { segment: 1, offset: 6400, seq: 20 },
-        last_run: 9,
+        last_part: 9,
         counters: std::array::from_fn(|index| index as u64),
         totals: std::array::from_fn(|index| 1 << (4 * index)),
         next_id: 5,
@@ -224,7 +228,10 @@ fn checkpoint() -> Checkpoint {
         ],
         used_counts: vec![(1, 3), (2, 0)],
         live_bytes: vec![(1, 4224), (5, 128)],
-        runs: vec![run(9, 0), run(4, 2)],
+        runs: vec![
+            run(0, &[], vec![part(9, &[1; 17])]),
+            run(2, &[4, 9], vec![part(4, &[2]), part(7, &[5; 33])]),
+        ],
     }
 }
 

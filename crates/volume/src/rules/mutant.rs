@@ -26,6 +26,10 @@ pub enum Mutant {
     InsistsOnReference,
     /// T10: counts and stores bursts without padding.
     StoresUnpadded,
+    /// W1: takes it that a block is new if it was before another client wrote.
+    LooksUpAhead,
+    /// W2: reads reference blocks from the log that are not in it yet.
+    ReadsAddedFromLog,
     /// L1: syncs no segment.
     SkipsSync,
     /// L2: syncs no names of segments.
@@ -62,6 +66,8 @@ pub enum Mutant {
     TakesOldest,
     /// C8: begins segments in files that an earlier process may have begun anew.
     ReusesOldDead,
+    /// C9: takes changes of runs that a merge has taken already.
+    KeepsMerged,
     /// S1: removes zeros that hide a block below.
     DropsZeros,
     /// S2: releases all folded blocks.

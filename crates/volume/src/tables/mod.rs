@@ -221,8 +221,9 @@ impl Tables {
 
     /// Returns the bytes of each table in the runs, in whole pages.
     pub(crate) fn bytes(&self) -> TableBytes {
+        let parts = self.tree.runs().iter().flat_map(|run| run.parts());
         let bytes = keys::of_tables()
-            .map(|[from, to]| self.tree.runs().iter().map(|run| run.page_bytes(&from, &to)).sum());
+            .map(|[from, to]| parts.clone().map(|part| part.page_bytes(&from, &to)).sum());
         let [map, stored, fingerprints, heads, tails, features] = bytes;
         TableBytes { map, stored, fingerprints, heads, tails, features }
     }

@@ -8,8 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
 use crate::format::position::Position;
-use crate::format::run::RunMeta;
-use crate::tree::{Run, Tree};
+use crate::tree::{Run, Tree, are_consistent};
 
 impl Tables {
     /// Returns the tables as a checkpoint, without its number and runs.
@@ -19,7 +18,7 @@ impl Tables {
             volume: self.core.id,
             number: 0,
             position,
-            last_run: 0,
+            last_part: 0,
             counters: self.counters.to_array(),
             totals: self.totals.to_array(),
             next_id: self.catalog.next_id,
@@ -36,14 +35,19 @@ impl Tables {
     ///
     /// Fails if a run is missing or damaged, and if the catalog contradicts itself.
     pub(crate) fn of_checkpoint(core: &Arc<Core>, checkpoint: &Checkpoint) -> Result<Tables> {
-        let open = |meta: &RunMeta| Run::open(core, *meta).map(Arc::new);
-        let runs: Result<Vec<_>> = checkpoint.runs.iter().map(open).collect();
-        let catalog = catalog(checkpoint).ok_or_else(|| {
+        let corrupt = |problem: &str| {
             let [name, _] = names::checkpoint(checkpoint.number);
-            Error::new(Kind::Corrupt, name, "the catalog contradicts itself")
-        })?;
+            Error::new(Kind::Corrupt, name, problem)
+        };
+        let runs = checkpoint.runs.iter().map(|meta| Run::open(core, meta).map(Arc::new));
+        let runs: Vec<_> = runs.collect::<Result<_>>()?;
+        if !are_consistent(&runs) {
+            return Err(corrupt("the runs contradict each other"));
+        }
+        let catalog =
+            catalog(checkpoint).ok_or_else(|| corrupt("the catalog contradicts itself"))?;
         let mut tables = Tables::new(Arc::clone(core), catalog.settings);
-        tables.tree = Tree::new(Arc::clone(core), runs?);
+        tables.tree = Tree::new(Arc::clone(core), runs);
         tables.catalog = catalog;
         tables.counters = Counters::of_array(checkpoint.counters);
         tables.totals = Totals::of_array(checkpoint.totals);

@@ -20,6 +20,11 @@ impl Fences {
         self.0.push(first.prefix());
     }
 
+    /// Returns `true` if the first fence is that of a key.
+    pub(crate) fn begin_with(&self, first: &Key) -> bool {
+        self.0.first() == Some(&first.prefix())
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.as_flattened()
     }

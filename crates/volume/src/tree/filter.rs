@@ -1,6 +1,4 @@
-//! A filter: tells for most keys that a run does not have that it has them not.
-
-use super::key::Key;
+//! A filter: tells for most keys that a part of a run does not have that it has them not.
 
 /// The length of a block of a filter in bytes.
 const BLOCK: usize = 64;
@@ -15,9 +13,16 @@ pub(crate) struct Filter(Vec<u8>);
 
 impl Filter {
     /// Creates a filter for up to `key_count` keys.
-    pub(crate) fn new(key_count: u64) -> Filter {
+    fn new(key_count: u64) -> Filter {
         let bits = key_count.saturating_mul(BITS_PER_KEY).div_ceil(BLOCK as u64 * 8) * 8;
         Filter(vec![0; usize::try_from(bits).expect("filters fit into memory") * BLOCK / 8])
+    }
+
+    /// Creates the filter of the keys with these hashes.
+    pub(crate) fn of_hashes(hashes: &[u64]) -> Filter {
+        let mut filter = Filter::new(hashes.len() as u64);
+        hashes.iter().for_each(|hash| filter.insert(*hash));
+        filter
     }
 
     /// Takes the bytes of a filter. Returns `None` if these are no whole blocks.
@@ -29,8 +34,8 @@ impl Filter {
         &self.0
     }
 
-    pub(crate) fn insert(&mut self, key: &Key) {
-        if let Some((start, bits)) = self.place(key.filter_hash()) {
+    fn insert(&mut self, filter_hash: u64) {
+        if let Some((start, bits)) = self.place(filter_hash) {
             for bit in bits {
                 self.0[start + bit / 8] |= 1 << (bit % 8);
             }

@@ -42,11 +42,19 @@ impl Hash for Key {
 }
 
 impl Key {
+    /// A key before all others.
+    pub(crate) const LEAST: Key = Key { bytes: [0; LEN_MAX], len: 0 };
+
     /// Creates a key of parts. Bytes beyond the maximum length are cut off.
     pub(crate) fn new(parts: &[&[u8]]) -> Key {
         let mut key = Key { bytes: [0; LEN_MAX], len: 0 };
         parts.iter().for_each(|part| key.push(part));
         key
+    }
+
+    /// Creates a key of its bytes, or returns `None` if it is empty or longer than a key.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Key> {
+        (1..=LEN_MAX).contains(&bytes.len()).then(|| Key::new(&[bytes]))
     }
 
     /// Creates a key of the first `shared` bytes of this one and others, or returns `None` if these

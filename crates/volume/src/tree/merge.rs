@@ -8,6 +8,7 @@ use super::key::Key;
 use super::memory::MemoryMap;
 use super::page::{CHECKSUM_SIZE, Entries};
 use super::pages::GROUP;
+use super::part::Part;
 use super::run::Run;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
@@ -49,39 +50,37 @@ impl<'a> Source<'a> {
 
     /// Returns the entries of a run from `from` up to, not including, `to`, by way of the cache.
     pub(crate) fn run(core: &'a Core, run: &'a Arc<Run>, from: Key, to: Key) -> Source<'a> {
-        let mut pages = RunEntries {
-            next_page: run.first_page(&from),
-            page_count: run.data_page_count(),
-            read: move |index| run.page(core, index),
-            from: Some(from),
-            page: None,
-            position: None,
-        };
+        let from = run.least_from(from);
+        let entries = run
+            .parts_of(&from, &to)
+            .iter()
+            .flat_map(move |part| PartEntries::of(part, from, move |index| part.page(core, index)));
         // Errors are neither skipped nor taken for the end.
         let before = |entry: &Result<Entry<'_>>, key: Key| entry.as_ref().ok().map(|it| it.0 < key);
-        let entries = iter::from_fn(move || pages.next());
         let entries = entries.skip_while(move |entry| before(entry, from).unwrap_or(false));
         Source::new(entries.take_while(move |entry| before(entry, to).unwrap_or(true)))
     }
 
-    /// Returns all entries of a run, read group by group beside the cache.
-    pub(crate) fn whole_run(core: &'a Core, run: &'a Arc<Run>) -> Source<'a> {
-        let pages = run.pages();
-        let mut group: Option<(std::ops::Range<u64>, Vec<u8>)> = None;
-        let read = move |index: u64| -> Result<Arc<[u8]>> {
-            let (range, bytes) = match group.take().filter(|(range, _)| range.contains(&index)) {
-                Some(group) => group,
-                None => pages.read_group(core, index / GROUP)?,
-            };
-            let start = usize::try_from(index - range.start).expect("15 pages") * PAGE_SIZE;
-            let page = bytes[start..start + PAGE_SIZE].into();
-            group = Some((range, bytes));
-            Ok(page)
-        };
-        let page_count = run.data_page_count();
-        let mut entries =
-            RunEntries { next_page: 0, page_count, read, from: None, page: None, position: None };
-        Source::new(iter::from_fn(move || entries.next()))
+    /// Returns all entries of a run that count, read group by group beside the cache.
+    pub(crate) fn rest_of_run(core: &'a Core, run: &'a Arc<Run>) -> Source<'a> {
+        let from = run.from().unwrap_or(Key::LEAST);
+        let entries = run.parts().iter().flat_map(move |part| {
+            let pages = part.pages();
+            let mut group: Option<(std::ops::Range<u64>, Vec<u8>)> = None;
+            PartEntries::of(part, from, move |index: u64| -> Result<Arc<[u8]>> {
+                let (range, bytes) = match group.take().filter(|(range, _)| range.contains(&index))
+                {
+                    Some(group) => group,
+                    None => pages.read_group(core, index / GROUP)?,
+                };
+                let start = usize::try_from(index - range.start).expect("15 pages") * PAGE_SIZE;
+                let page = bytes[start..start + PAGE_SIZE].into();
+                group = Some((range, bytes));
+                Ok(page)
+            })
+        });
+        let is_before = move |entry: &Result<Entry<'_>>| entry.as_ref().is_ok_and(|it| it.0 < from);
+        Source::new(entries.skip_while(is_before))
     }
 
     fn new(entries: impl Iterator<Item = Result<Entry<'a>>> + 'a) -> Source<'a> {
@@ -95,8 +94,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The entries of a run, page by page.
-struct RunEntries<Read> {
+/// The entries of a part of a run, page by page.
+struct PartEntries<Read> {
     next_page: u64,
     page_count: u64,
     read: Read,
@@ -107,7 +106,23 @@ struct RunEntries<Read> {
     position: Option<(usize, u16, Key)>,
 }
 
-impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> RunEntries<Read> {
+impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> PartEntries<Read> {
+    /// Returns the entries of a part, but for some before `from`.
+    fn of<'a>(part: &'a Part, from: Key, read: Read) -> impl Iterator<Item = Result<Entry<'a>>> + 'a
+    where
+        Read: 'a,
+    {
+        let mut entries = PartEntries {
+            next_page: part.first_page(&from),
+            page_count: part.data_page_count(),
+            read,
+            from: Some(from),
+            page: None,
+            position: None,
+        };
+        iter::from_fn(move || entries.next())
+    }
+
     /// Returns the next entry.
     fn next<'a>(&mut self) -> Option<Result<Entry<'a>>> {
         loop {

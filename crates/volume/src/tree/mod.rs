@@ -2,9 +2,10 @@
 //!
 //! Changes go to a map in memory. A checkpoint freezes that map and writes it as a [`Run`], a sorted
 //! file that never changes. Four runs of one level are merged to one of the next. A lookup asks the
-//! maps in memory, then the runs from the newest to the oldest; a filter of each run answers for most
-//! keys that are not in it.
+//! maps in memory, then the runs from the newest to the oldest; a filter of each part of a run answers for
+//! most keys that are not in it.
 
+mod compaction;
 mod fences;
 mod filter;
 mod key;
@@ -12,24 +13,22 @@ mod memory;
 mod merge;
 mod page;
 mod pages;
+mod part;
 mod run;
 mod writer;
 
 use std::sync::Arc;
 
+pub(crate) use self::compaction::{MergeStep, RunMerge, are_consistent};
 pub(crate) use self::key::Key;
 pub(crate) use self::memory::MemoryMap;
 use self::merge::Source;
 pub(crate) use self::merge::{Entry, Merge};
 pub(crate) use self::run::Run;
-use self::run::is_hashed;
-use self::writer::RunWriter;
+use self::writer::PartWriter;
 use crate::core::Core;
 use crate::error::Result;
 use crate::rules;
-
-/// The number of runs of one level that are merged to one of the next level.
-const FANOUT: usize = 4;
 
 /// An ordered map whose newest changes are in memory and whose others are in runs.
 #[derive(Clone, Debug)]
@@ -182,110 +181,35 @@ impl Tree {
         &self.runs
     }
 
-    /// Puts the result of a merge in the place of its inputs.
-    pub(crate) fn replace(&mut self, merge: &RunMerge, merged: Option<Arc<Run>>) {
-        replace(&mut self.runs, merge, merged);
+    /// Takes the result of a step of a merge.
+    pub(crate) fn apply(&mut self, merge: &RunMerge, step: &MergeStep) {
+        self.runs = merge.applied(&self.runs, step);
     }
 }
 
-/// Puts the result of a merge in the place of its inputs.
-fn replace(runs: &mut Vec<Arc<Run>>, merge: &RunMerge, merged: Option<Arc<Run>>) {
-    let first = runs.iter().position(|run| run.number() == merge.inputs[0].number());
-    let first = first.expect("runs leave the list by merges only, of which there is one at a time");
-    runs.splice(first..first + merge.inputs.len(), merged);
-}
-
-/// Runs that are to be merged: neighbours, from the newest to the oldest.
-#[derive(Debug)]
-pub(crate) struct RunMerge {
-    inputs: Vec<Arc<Run>>,
-    level: u8,
-    /// Set if no older run is left, so that deletions need not be kept.
-    is_oldest: bool,
-}
-
-impl RunMerge {
-    /// Returns the next merge that is due among `runs`, which go from the newest to the oldest, and of
-    /// whose entries `live_count` are live.
-    pub(crate) fn due(runs: &[Arc<Run>], live_count: u64) -> Option<RunMerge> {
-        let entry_count: u64 = runs.iter().map(|run| run.entry_count()).sum();
-        if runs.len() > 1 && entry_count * 2 > live_count.saturating_mul(3) {
-            let level = runs.iter().map(|run| run.level()).max().unwrap_or_default();
-            return Some(RunMerge { inputs: runs.to_vec(), level, is_oldest: true });
-        }
-        // Levels rise with age, so that runs of one level are neighbours.
-        let level = runs
-            .iter()
-            .map(|run| run.level())
-            .find(|level| runs.iter().filter(|run| run.level() == *level).count() >= FANOUT)?;
-        let first = runs.iter().position(|run| run.level() == level)?;
-        let inputs: Vec<_> =
-            runs[first..].iter().take_while(|run| run.level() == level).cloned().collect();
-        let is_oldest = first + inputs.len() == runs.len();
-        Some(RunMerge { inputs, level: level.saturating_add(1), is_oldest })
-    }
-
-    /// Returns the list of runs with the result in the place of the inputs.
-    pub(crate) fn applied(&self, runs: &[Arc<Run>], merged: Option<&Arc<Run>>) -> Vec<Arc<Run>> {
-        let mut runs = runs.to_vec();
-        replace(&mut runs, self, merged.cloned());
-        runs
-    }
-
-    /// Writes the result as run `number` and syncs it, without its name. Returns `None` if nothing
-    /// is left. Returns early with `None` in the outer result if `is_asked_to_stop` returns `true`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a run cannot be read or written. The file of the result is then removed.
-    pub(crate) fn run(
-        &self,
-        core: &Core,
-        number: u64,
-        is_asked_to_stop: &dyn Fn() -> bool,
-    ) -> Result<Option<Option<Arc<Run>>>> {
-        let counts = self.inputs.iter().map(|run| run.filtered_count(self.is_oldest));
-        let mut writer = RunWriter::create(core, number, self.level, self.is_oldest, counts.sum())?;
-        let inputs = self.inputs.iter().map(|run| Source::whole_run(core, run)).collect();
-        for (count, entry) in Merge::new(inputs, !self.is_oldest).enumerate() {
-            let (key, value) = match entry {
-                Ok(entry) => entry,
-                Err(error) => return Err(writer.abandon(error)),
-            };
-            if let Err(error) = writer.push(key, value.as_deref()) {
-                return Err(writer.abandon(error));
-            }
-            if count % 4096 == 0 && is_asked_to_stop() {
-                writer.discard();
-                return Ok(None);
-            }
-        }
-        writer.finish().map(|run| Some(run.map(Arc::new)))
-    }
-}
-
-/// Writes changes in memory as run `number` of level 0 and syncs it, without its name. `is_oldest` is
-/// set if there is no run. Returns `None` if nothing is left.
+/// Writes changes in memory as a run of level 0 with the part `number`, and syncs it, without its name.
+/// `is_oldest` is set if there is no run. Returns `None` if nothing is left.
 ///
 /// # Errors
 ///
-/// Fails if the run cannot be written. Its file is then removed.
+/// Fails if the part cannot be written. Its file is then removed.
 pub(crate) fn write_run(
     core: &Core,
     number: u64,
     is_oldest: bool,
     changes: &MemoryMap,
 ) -> Result<Option<Arc<Run>>> {
-    let mut written = changes.in_order();
-    written.retain(|(_, value)| value.is_some() || !is_oldest);
-    let filtered = written.iter().filter(|(key, _)| !is_oldest || is_hashed(key));
-    let mut writer = RunWriter::create(core, number, 0, is_oldest, filtered.count() as u64)?;
-    for (key, value) in written {
+    let mut writer = PartWriter::create(core, number, !is_oldest)?;
+    for (key, value) in changes.in_order() {
+        if is_oldest && value.is_none() {
+            continue;
+        }
         if let Err(error) = writer.push(key, value) {
             return Err(writer.abandon(error));
         }
     }
-    writer.finish().map(|run| run.map(Arc::new))
+    let part = writer.finish()?;
+    Ok(part.map(|part| Arc::new(Run::new(0, !is_oldest, Arc::new(part)))))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The pages of a run in its file: checksums, and a parity page behind every fifteen.
+//! The pages of a part of a run in its file: checksums, and a parity page behind every fifteen.
 //!
 //! A page that is damaged is made again of the others of its group.
 
@@ -9,27 +9,27 @@ use super::page::{CHECKSUM_SIZE, CONTENT_SIZE};
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
-use crate::format::run::{PAGE_SIZE, RunMeta};
+use crate::format::run::{PAGE_SIZE, PartMeta};
 use crate::rules;
 
 /// The number of pages before a parity page.
 pub(crate) const GROUP: u64 = 15;
 
-/// The pages of a run, numbered without the parity pages.
+/// The pages of a part of a run, numbered without the parity pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
-    /// The number of the run.
-    pub(crate) run: u64,
+    /// The number of the part.
+    pub(crate) part: u64,
     /// The number of pages, without parity pages.
     pub(crate) count: u64,
 }
 
 impl Pages {
-    /// Returns the pages of a run: those with entries, then the fences, then the filter.
-    pub(crate) fn of(meta: &RunMeta) -> Pages {
+    /// Returns the pages of a part: those with entries, then the fences, then the filter.
+    pub(crate) fn of(meta: &PartMeta) -> Pages {
         let filter_page_count = meta.filter_len.div_ceil(CONTENT_SIZE as u64);
         let count = meta.data_page_count.saturating_add(fence_page_count(meta));
-        Pages { run: meta.number, count: count.saturating_add(filter_page_count) }
+        Pages { part: meta.number, count: count.saturating_add(filter_page_count) }
     }
 
     /// Returns the number of bytes of the file.
@@ -105,7 +105,7 @@ impl Pages {
     /// Makes a page again of the others of its group.
     fn restore(self, core: &Core, index: u64) -> Result<Vec<u8>> {
         let pages = self.group(index / GROUP);
-        let failed = |error| Error::io(names::run(self.run), "cannot be read", error);
+        let failed = |error| Error::io(names::part(self.part), "cannot be read", error);
         let mut sum = vec![0; PAGE_SIZE];
         self.read_at(core, offset(pages.end - 1) + PAGE_SIZE as u64, &mut sum).map_err(failed)?;
         let mut page = vec![0; PAGE_SIZE];
@@ -116,23 +116,23 @@ impl Pages {
         if self.is_whole(core, index, &sum) {
             return Ok(sum);
         }
-        let name = format!("{} at byte {}", names::run(self.run), offset(index));
+        let name = format!("{} at byte {}", names::part(self.part), offset(index));
         Err(Error::new(Kind::Corrupt, name, "the page and another one of its group are damaged"))
     }
 
     fn is_whole(self, core: &Core, index: u64, page: &[u8]) -> bool {
         let (checksum, content) = page.split_at(CHECKSUM_SIZE);
-        let is_matching = core.keys.page_checksum(self.run, index, content) == checksum;
+        let is_matching = core.keys.page_checksum(self.part, index, content) == checksum;
         rules::is_authentic(is_matching) || !rules::must_verify_page()
     }
 
     fn read_at(self, core: &Core, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
-        core.folder.read_at(&names::run(self.run), offset, bytes)
+        core.folder.read_at(&names::part(self.part), offset, bytes)
     }
 }
 
-/// Returns the number of pages with fences of a run.
-pub(super) fn fence_page_count(meta: &RunMeta) -> u64 {
+/// Returns the number of pages with fences of a part.
+pub(super) fn fence_page_count(meta: &PartMeta) -> u64 {
     meta.data_page_count.div_ceil((CONTENT_SIZE / PREFIX_LEN) as u64)
 }
 

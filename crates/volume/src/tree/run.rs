@@ -1,95 +1,116 @@
-//! A run: a sorted file of changes that never changes itself.
+//! A run: changes in the order of their keys, which never change themselves, in parts.
+//!
+//! A merge writes its result part by part, and each part is published at once: the inputs then lose the
+//! changes that it has taken, so that memory and files for both are never needed for more than a part.
 
-use super::fences::Fences;
-use super::filter::Filter;
+use std::sync::Arc;
+
 use super::key::Key;
-use super::page::{self, CHECKSUM_SIZE, Entries};
-use super::pages::{Pages, fence_page_count};
+use super::part::Part;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
-use crate::format::names;
-use crate::format::run::{PAGE_SIZE, RunMeta};
+use crate::format::run::RunMeta;
+use crate::rules;
 
-/// A sorted file of changes, whose fences and filter are in memory.
+/// A run: parts with rising keys.
 #[derive(Debug)]
 pub(crate) struct Run {
-    meta: RunMeta,
-    fences: Fences,
-    filter: Filter,
+    level: u8,
+    has_all_keys_in_filter: bool,
+    /// The least key that counts if a merge has begun to take the changes of the run.
+    from: Option<Key>,
+    parts: Vec<Arc<Part>>,
 }
 
 impl Run {
-    pub(super) fn new(meta: RunMeta, fences: Fences, filter: Filter) -> Run {
-        Run { meta, fences, filter }
+    /// Creates a run of one part.
+    pub(super) fn new(level: u8, has_all_keys_in_filter: bool, part: Arc<Part>) -> Run {
+        Run { level, has_all_keys_in_filter, from: None, parts: vec![part] }
     }
 
     /// Opens a run that a checkpoint names.
     ///
     /// # Errors
     ///
-    /// Fails if the file does not exist or is damaged beyond its parity pages.
-    pub(crate) fn open(core: &Core, meta: RunMeta) -> Result<Run> {
-        let name = names::run(meta.number);
-        let failed = |error| Error::io(&name, "cannot be read", error);
-        let size = core.folder.size(&name).map_err(failed)?;
-        let pages = Pages::of(&meta);
-        let corrupt = |problem: &str| Error::new(Kind::Corrupt, &name, problem);
-        // Nothing is allocated that the file does not have.
-        if pages.count > size / PAGE_SIZE as u64 || pages.file_len() != size {
-            return Err(corrupt("has another length than its checkpoint says"));
+    /// Fails if a file does not exist or is damaged beyond its parity pages.
+    pub(crate) fn open(core: &Core, meta: &RunMeta) -> Result<Run> {
+        let parts = meta.parts.iter().map(|part| Part::open(core, part).map(Arc::new));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let is_ordered = parts.is_sorted_by(|one, other| one.first() < other.first());
+        let from = Key::of_bytes(&meta.from);
+        if parts.is_empty() || !is_ordered || from.is_none() != meta.from.is_empty() {
+            return Err(Error::new(Kind::Corrupt, "tables", "a run contradicts itself"));
         }
-        let fence_end = meta.data_page_count + fence_page_count(&meta);
-        let mut fences = Vec::new();
-        for index in meta.data_page_count..fence_end {
-            fences.extend_from_slice(&pages.read(core, index)?[CHECKSUM_SIZE..]);
-        }
-        let mut filter = Vec::new();
-        for index in fence_end..pages.count {
-            filter.extend_from_slice(&pages.read(core, index)?[CHECKSUM_SIZE..]);
-        }
-        filter.truncate(usize::try_from(meta.filter_len).unwrap_or(usize::MAX));
-        let count = usize::try_from(meta.data_page_count).unwrap_or(usize::MAX);
-        let fences = Fences::of_bytes(&fences, count).ok_or_else(|| corrupt("has no order"))?;
-        let filter = Filter::of_bytes(filter).ok_or_else(|| corrupt("has no filter"))?;
-        Ok(Run { meta, fences, filter })
+        let RunMeta { level, has_all_keys_in_filter, .. } = *meta;
+        Ok(Run { level, has_all_keys_in_filter, from, parts })
     }
 
+    /// Returns the run as a checkpoint has it.
     pub(crate) fn meta(&self) -> RunMeta {
-        self.meta
+        RunMeta {
+            level: self.level,
+            has_all_keys_in_filter: self.has_all_keys_in_filter,
+            from: self.from.map(|from| from.bytes().to_vec()).unwrap_or_default(),
+            parts: self.parts.iter().map(|part| part.meta().clone()).collect(),
+        }
     }
 
-    /// Returns the pages of the file.
-    pub(crate) fn pages(&self) -> Pages {
-        Pages::of(&self.meta)
+    /// Returns the run with another part behind its own.
+    pub(super) fn with_part(&self, part: Arc<Part>) -> Run {
+        let parts = self.parts.iter().cloned().chain([part]).collect();
+        Run { parts, ..*self }
     }
 
-    pub(crate) fn number(&self) -> u64 {
-        self.meta.number
+    /// Returns the run without the changes of keys before `from`.
+    pub(super) fn rest(&self, from: Key) -> Run {
+        // The last part stays: its last key is not known.
+        let parts = self.parts[self.index_of(&from)..].to_vec();
+        Run { from: Some(from), parts, ..*self }
     }
 
     pub(crate) fn level(&self) -> u8 {
-        self.meta.level
+        self.level
+    }
+
+    /// Returns `true` if a merge has begun to take the changes of the run.
+    pub(crate) fn is_merging(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Returns the least key that counts if a merge has begun to take the changes of the run.
+    pub(super) fn from(&self) -> Option<Key> {
+        self.from
+    }
+
+    /// Returns the parts, by rising keys.
+    pub(crate) fn parts(&self) -> &[Arc<Part>] {
+        &self.parts
     }
 
     pub(crate) fn entry_count(&self) -> u64 {
-        self.meta.entry_count
+        self.parts.iter().map(|part| part.meta().entry_count).sum()
     }
 
-    /// Returns the number of keys that a filter has of this run, in a run that is the oldest or not.
-    pub(super) fn filtered_count(&self, is_oldest: bool) -> u64 {
-        if is_oldest { self.meta.hashed_count } else { self.meta.entry_count }
-    }
-
-    /// Returns the number of bytes of fences and filter.
+    /// Returns the number of bytes of fences and filters.
     pub(crate) fn index_bytes(&self) -> u64 {
-        (self.fences.bytes().len() + self.filter.bytes().len()) as u64
+        self.parts.iter().map(|part| part.index_bytes()).sum()
     }
 
-    /// Returns the number of bytes of the pages whose first keys are from `from` up to, not including,
-    /// `to`.
-    pub(crate) fn page_bytes(&self, from: &Key, to: &Key) -> u64 {
-        let count = self.fences.count_before(to).saturating_sub(self.fences.count_before(from));
-        count * PAGE_SIZE as u64
+    /// Returns the index of the part that may have a key, or that is the first one behind it.
+    fn index_of(&self, key: &Key) -> usize {
+        self.parts.partition_point(|part| part.first() <= key).saturating_sub(1)
+    }
+
+    /// Returns the later one of a key and the least key that counts.
+    pub(super) fn least_from(&self, from: Key) -> Key {
+        let least = self.from.filter(|_| rules::must_hide_merged());
+        least.map_or(from, |least| least.max(from))
+    }
+
+    /// Returns the parts that may have keys from `from` up to, not including, `to`.
+    pub(super) fn parts_of(&self, from: &Key, to: &Key) -> &[Arc<Part>] {
+        let end = self.parts.partition_point(|part| part.first() < to);
+        self.parts.get(self.index_of(from)..end).unwrap_or_default()
     }
 
     /// Returns what `decode` makes of the value of a key whose hash is `filter_hash`: `Some(None)` if the
@@ -105,17 +126,12 @@ impl Run {
         filter_hash: u64,
         decode: impl Fn(&[u8]) -> T,
     ) -> Result<Option<Option<T>>> {
-        let is_in_filter = self.meta.has_all_keys_in_filter || is_hashed(key);
-        if is_in_filter && !self.filter.may_have(filter_hash) {
+        if self.from.is_some() && self.least_from(*key) != *key {
             return Ok(None);
         }
-        for index in self.fences.pages_of(key) {
-            let page = self.page(core, index)?;
-            if let Some(value) = page::find(&page[CHECKSUM_SIZE..], key) {
-                return Ok(Some(value.map(decode)));
-            }
-        }
-        Ok(None)
+        let is_in_filter = self.has_all_keys_in_filter || is_hashed(key);
+        let filter_hash = is_in_filter.then_some(filter_hash);
+        self.parts[self.index_of(key)].get(core, key, filter_hash, decode)
     }
 
     /// Calls `take` with the changes of the keys from `from` up to, not including, `to`, in order.
@@ -129,37 +145,9 @@ impl Run {
         [from, to]: [&Key; 2],
         take: &mut impl FnMut(&Key, Option<&[u8]>),
     ) -> Result<()> {
-        for index in self.first_page(from)..self.fences.pages_of(to).end {
-            let page = self.page(core, index)?;
-            let content = &page[CHECKSUM_SIZE..];
-            let entries = Entries::from_restart(content, from);
-            let entries = entries.unwrap_or_else(|| Entries::new(content));
-            for (key, change) in entries.skip_while(|(key, _)| key < from) {
-                if key >= *to {
-                    return Ok(());
-                }
-                take(&key, change);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns a page with entries, with its checksum.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the page cannot be read.
-    pub(crate) fn page(&self, core: &Core, index: u64) -> Result<std::sync::Arc<[u8]>> {
-        core.pages.get_or_read((self.meta.number, index), || self.pages().read(core, index))
-    }
-
-    /// Returns the number of the first page that may have `key` or a later one.
-    pub(super) fn first_page(&self, key: &Key) -> u64 {
-        self.fences.pages_of(key).start
-    }
-
-    pub(super) fn data_page_count(&self) -> u64 {
-        self.meta.data_page_count
+        let from = self.least_from(*from);
+        let mut parts = self.parts_of(&from, to).iter();
+        parts.try_for_each(|part| part.for_each_in(core, [&from, to], take))
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use cutpoint_testing::SplitMix64;
 
 use super::pages::Pages;
-use super::{Entry, Key, Run, RunMerge, Tree, write_run};
+use super::{Entry, Key, Run, RunMerge, Tree, are_consistent, write_run};
 use crate::core::Core;
 use crate::folder::{FaultyFolder, Folder, Survival};
 use crate::format::names;
-use crate::format::run::RunMeta;
+use crate::format::run::{PartMeta, RunMeta};
 use crate::format::superblock::{Suite, Superblock};
 
 fn core(folder: &FaultyFolder) -> Arc<Core> {
@@ -20,7 +20,8 @@ fn core(folder: &FaultyFolder) -> Arc<Core> {
         id: [1; 16],
         secret,
         block_shift: 12,
-        segment_size: 1 << 20,
+        // Parts of merges have two pages.
+        segment_size: 1 << 15,
     };
     Arc::new(Core::new(Arc::new(folder.clone()), &superblock, &secret, 1 << 20))
 }
@@ -42,14 +43,14 @@ struct Pair {
     tree: Tree,
     map: BTreeMap<Key, Vec<u8>>,
     numbers: SplitMix64,
-    next_run: u64,
+    next_part: u64,
 }
 
 impl Pair {
     fn new(folder: &FaultyFolder, seed: u64) -> Pair {
         let core = core(folder);
         let tree = Tree::new(Arc::clone(&core), Vec::new());
-        Pair { core, tree, map: BTreeMap::new(), numbers: SplitMix64::new(seed), next_run: 1 }
+        Pair { core, tree, map: BTreeMap::new(), numbers: SplitMix64::new(seed), next_part: 1 }
     }
 
     fn change(&mut self, key_count: usize) {
@@ -78,19 +79,33 @@ impl Pair {
     fn write_run(&mut self) {
         let is_oldest = self.tree.runs().is_empty();
         let changes = self.tree.freeze();
-        self.next_run += 1;
-        let run = write_run(&self.core, self.next_run, is_oldest, &changes).expect("written");
+        self.next_part += 1;
+        let run = write_run(&self.core, self.next_part, is_oldest, &changes).expect("written");
         self.tree.thaw(run);
     }
 
+    /// Does a step of a merge, if one is due.
     fn merge(&mut self) -> bool {
         let Some(merge) = RunMerge::due(self.tree.runs(), self.map.len() as u64) else {
             return false;
         };
-        self.next_run += 1;
-        let merged = merge.run(&self.core, self.next_run, &|| false).expect("merged");
-        self.tree.replace(&merge, merged.expect("nobody has asked to stop"));
+        self.next_part += 1;
+        let step = merge.step(&self.core, self.next_part, &|| false).expect("merged");
+        self.tree.apply(&merge, &step.expect("nobody has asked to stop"));
+        assert!(are_consistent(self.tree.runs()));
         true
+    }
+
+    fn is_merging(&self) -> bool {
+        self.tree.runs().iter().any(|run| run.is_merging())
+    }
+
+    /// Opens the runs again. Changes in memory must have been written.
+    fn open_again(&mut self) {
+        self.write_run();
+        let runs = self.tree.runs().iter();
+        let runs = runs.map(|run| Arc::new(Run::open(&self.core, &run.meta()).expect("opened")));
+        self.tree = Tree::new(Arc::clone(&self.core), runs.collect());
     }
 
     fn compare(&self, key_count: usize) {
@@ -128,20 +143,29 @@ fn tree_agrees_with_a_map() {
     for seed in 0..12 {
         let key_count = [10, 600, 6000][usize::try_from(seed % 3).expect("small")];
         let mut pair = Pair::new(&FaultyFolder::default(), seed);
-        let mut merge_count = 0;
+        let (mut merge_count, mut in_progress_count) = (0, 0);
         for round in 0..30 {
             (0..key_count / 3).for_each(|_| pair.change(key_count));
             pair.change_and_roll_back(key_count, round);
             if round % 4 != 3 {
                 pair.write_run();
             }
-            merge_count += u32::from(pair.merge());
+            // Most merges are in progress for some rounds.
+            for _ in 0..pair.numbers.below(5) {
+                merge_count += u32::from(pair.merge());
+            }
+            in_progress_count += u32::from(pair.is_merging());
             if round % 5 == 0 {
+                pair.open_again();
                 pair.compare(key_count);
             }
         }
         pair.compare(key_count);
-        assert!(merge_count > 3, "{merge_count} merges");
+        assert!(merge_count > 3, "{merge_count} steps of merges");
+        assert!(key_count < 6000 || in_progress_count > 5, "{in_progress_count} in progress");
+        while pair.merge() {}
+        assert!(!pair.is_merging());
+        pair.compare(key_count);
     }
 }
 
@@ -164,9 +188,7 @@ fn runs_are_opened_again() {
         (0..3000).for_each(|_| pair.change(6000));
         pair.write_run();
     }
-    let runs = pair.tree.runs().iter();
-    let runs = runs.map(|run| Arc::new(Run::open(&pair.core, run.meta()).expect("opened")));
-    pair.tree = Tree::new(Arc::clone(&pair.core), runs.collect());
+    pair.open_again();
     pair.compare(6000);
 }
 
@@ -175,7 +197,7 @@ fn one_run(folder: &FaultyFolder) -> Pair {
     let mut pair = Pair::new(folder, 9);
     (0..20_000).for_each(|_| pair.change(6000));
     pair.write_run();
-    assert!(pair.tree.runs()[0].pages().count > 30, "several groups");
+    assert!(pair.tree.runs()[0].parts()[0].pages().count > 30, "several groups");
     pair
 }
 
@@ -184,21 +206,22 @@ fn damaged_page_is_restored_and_found_by_a_check() {
     let original = FaultyFolder::default();
     let pair = one_run(&original);
     let meta = pair.tree.runs()[0].meta();
-    let name = names::run(meta.number);
+    let part = &meta.parts[0];
+    let name = names::part(part.number);
     let size = usize::try_from(original.size(&name).expect("a size")).expect("small");
     for offset in (0..size).step_by(8192 / 3 + 1).chain([0, size - 1]) {
         let folder = original.after_power_cut(Survival::All);
         folder.flip(&name, offset, 3);
         let core = core(&folder);
-        let run = Arc::new(Run::open(&core, meta).expect("opened"));
+        let run = Arc::new(Run::open(&core, &meta).expect("opened"));
         let tree = Tree::new(Arc::clone(&core), vec![run]);
         let restored =
-            Pair { core, tree, map: pair.map.clone(), numbers: SplitMix64::new(0), next_run: 9 };
+            Pair { core, tree, map: pair.map.clone(), numbers: SplitMix64::new(0), next_part: 9 };
         restored.compare(600);
         let all = restored.tree.range(Key::new(&[&[0]]), Key::new(&[&[255]]));
         let all: Result<Vec<_>, _> = all.collect();
         assert_eq!(all.expect("read").len(), pair.map.len(), "byte {offset}");
-        let pages = Pages::of(&meta);
+        let pages = Pages::of(part);
         let damaged: Vec<_> =
             (0..pages.group_count()).flat_map(|it| pages.check_group(&restored.core, it)).collect();
         assert_eq!(damaged.len(), 1, "byte {offset}");
@@ -212,10 +235,10 @@ fn two_damaged_pages_of_a_group_are_an_error() {
     let pair = one_run(&folder);
     let meta = pair.tree.runs()[0].meta();
     for page in [0, 1] {
-        folder.flip(&names::run(meta.number), page * 8192 + 100, 0);
+        folder.flip(&names::part(meta.parts[0].number), page * 8192 + 100, 0);
     }
     let core = core(&folder);
-    let run = Arc::new(Run::open(&core, meta).expect("fences and filter are whole"));
+    let run = Arc::new(Run::open(&core, &meta).expect("fences and filter are whole"));
     let tree = Tree::new(core, vec![run]);
     let first = *pair.map.keys().next().expect("a key");
     assert_eq!(tree.get(&first, <[u8]>::to_vec).expect_err("damaged").kind(), crate::Kind::Corrupt);
@@ -228,15 +251,48 @@ fn run_with_another_length_than_its_checkpoint_says_is_refused() {
     let folder = FaultyFolder::default();
     let pair = one_run(&folder);
     let meta = pair.tree.runs()[0].meta();
+    let part = meta.parts[0].clone();
+    let of = |part| RunMeta { parts: vec![part], ..meta.clone() };
+    Run::open(&pair.core, &of(part.clone())).expect("opened");
     for wrong in [
-        RunMeta { data_page_count: meta.data_page_count + 1, ..meta },
-        RunMeta { data_page_count: u64::MAX, ..meta },
-        RunMeta { filter_len: u64::MAX, ..meta },
-        RunMeta { filter_len: 0, ..meta },
-        RunMeta { number: meta.number + 1, ..meta },
+        of(PartMeta { data_page_count: part.data_page_count + 1, ..part.clone() }),
+        of(PartMeta { data_page_count: u64::MAX, ..part.clone() }),
+        of(PartMeta { filter_len: u64::MAX, ..part.clone() }),
+        of(PartMeta { filter_len: 0, ..part.clone() }),
+        of(PartMeta { number: part.number + 1, ..part.clone() }),
+        of(PartMeta { first: Vec::new(), ..part.clone() }),
+        of(PartMeta { first: vec![1; 34], ..part.clone() }),
+        RunMeta { parts: Vec::new(), ..meta.clone() },
+        RunMeta { parts: vec![part.clone(), part.clone()], ..meta.clone() },
+        RunMeta { from: vec![1; 34], ..meta.clone() },
     ] {
-        assert!(Run::open(&pair.core, wrong).is_err(), "{wrong:?}");
+        assert!(Run::open(&pair.core, &wrong).is_err(), "{wrong:?}");
     }
+}
+
+#[test]
+fn runs_of_a_merge_in_progress_are_neighbours_behind_its_result() {
+    let mut pair = Pair::new(&FaultyFolder::default(), 3);
+    for _ in 0..4 {
+        (0..3000).for_each(|_| pair.change(6000));
+        pair.write_run();
+    }
+    assert!(pair.merge() && pair.is_merging());
+    let runs = pair.tree.runs();
+    let of = |indexes: &[usize]| indexes.iter().map(|index| Arc::clone(&runs[*index])).collect();
+    let are_consistent = |indexes: &[usize]| -> bool {
+        let runs: Vec<_> = of(indexes);
+        are_consistent(&runs)
+    };
+    assert!(are_consistent(&[0, 1, 2, 3, 4]));
+    assert!(are_consistent(&[0, 1, 0]));
+    assert!(are_consistent(&[0, 0]));
+    assert!(!are_consistent(&[1, 2]), "no result");
+    assert!(!are_consistent(&[0, 1, 0, 2]), "another run between");
+    let from = runs[1].from().expect("merging");
+    let later = Arc::new(runs[2].rest(*runs[0].parts()[0].first()));
+    assert!(later.from() < Some(from));
+    assert!(!super::are_consistent(&[Arc::clone(&runs[0]), Arc::clone(&runs[1]), later]));
 }
 
 #[test]
@@ -249,7 +305,7 @@ fn stopped_merge_leaves_no_file() {
     }
     let names = folder.names().expect("names");
     let merge = RunMerge::due(pair.tree.runs(), 0).expect("four runs");
-    let stopped = merge.run(&pair.core, 99, &|| true).expect("no error");
+    let stopped = merge.step(&pair.core, 99, &|| true).expect("no error");
     assert!(stopped.is_none(), "it was stopped");
     assert_eq!(folder.names().expect("names"), names);
 }

@@ -1,40 +1,44 @@
-//! Writes a run.
+//! Writes a part of a run.
 
 use super::fences::Fences;
 use super::filter::Filter;
 use super::key::Key;
 use super::page::PageBuilder;
 use super::pages::{GROUP, add};
-use super::run::{Run, is_hashed};
+use super::part::Part;
+use super::run::is_hashed;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::names;
-use crate::format::run::{PAGE_SIZE, RunMeta};
+use crate::format::run::{PAGE_SIZE, PartMeta};
 use crate::rules;
 
 /// The number of bytes that are written at a time.
 const WRITE_SIZE: usize = 16 * PAGE_SIZE;
 
-/// Writes a run, one key after another.
+/// Writes a part of a run, one key after another.
 #[derive(Debug)]
-pub(crate) struct RunWriter<'a> {
+pub(crate) struct PartWriter<'a> {
     core: &'a Core,
-    meta: RunMeta,
+    meta: PartMeta,
+    has_all_keys_in_filter: bool,
+    first: Option<Key>,
     page: PageBuilder,
     fences: Fences,
-    filter: Filter,
+    /// The hashes of the keys of the filter, whose length depends on their number.
+    filter_hashes: Vec<u64>,
     /// The number of pages so far, without parity pages.
     page_count: u64,
     parity: Vec<u8>,
-    /// The bytes that are not appended yet.
+    /// The bytes that are not written yet.
     bytes: Vec<u8>,
     /// The length of the file.
     len: u64,
 }
 
-impl<'a> RunWriter<'a> {
-    /// Creates the file of a run whose filter gets up to `filtered_count_max` keys. The oldest run has
-    /// only hashes in its filter: most other keys are there when they are looked up.
+impl<'a> PartWriter<'a> {
+    /// Creates the file of a part. The oldest run has only hashes in its filters: most other keys are
+    /// there when they are looked up.
     ///
     /// # Errors
     ///
@@ -42,32 +46,35 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn create(
         core: &'a Core,
         number: u64,
-        level: u8,
-        is_oldest: bool,
-        filtered_count_max: u64,
-    ) -> Result<RunWriter<'a>> {
-        let name = names::run(number);
-        core.folder.create(&name).map_err(|error| Error::io(name, "cannot be created", error))?;
-        let meta = RunMeta {
+        has_all_keys_in_filter: bool,
+    ) -> Result<PartWriter<'a>> {
+        let name = names::part(number);
+        core.folder.create(&name).map_err(|error| Error::io(&name, "cannot be created", error))?;
+        let meta = PartMeta {
             number,
-            level,
-            has_all_keys_in_filter: !is_oldest,
             entry_count: 0,
-            hashed_count: 0,
             data_page_count: 0,
             filter_len: 0,
+            first: Vec::new(),
         };
-        Ok(RunWriter {
+        Ok(PartWriter {
             core,
             meta,
+            has_all_keys_in_filter,
+            first: None,
             page: PageBuilder::default(),
             fences: Fences::default(),
-            filter: Filter::new(filtered_count_max),
+            filter_hashes: Vec::new(),
             page_count: 0,
             parity: vec![0; PAGE_SIZE],
             bytes: Vec::new(),
             len: 0,
         })
+    }
+
+    /// Returns `true` if the part of a merge has the pages that it may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.page_count * PAGE_SIZE as u64 >= u64::from(self.core.segment_size) / 2
     }
 
     /// Appends a change behind all others.
@@ -76,11 +83,10 @@ impl<'a> RunWriter<'a> {
     ///
     /// Fails if the file cannot be written.
     pub(crate) fn push(&mut self, key: Key, value: Option<&[u8]>) -> Result<()> {
-        let is_hashed = is_hashed(&key);
-        if self.meta.has_all_keys_in_filter || is_hashed {
-            self.filter.insert(&key);
+        if self.has_all_keys_in_filter || is_hashed(&key) {
+            self.filter_hashes.push(key.filter_hash());
         }
-        self.meta.hashed_count += u64::from(is_hashed);
+        self.first.get_or_insert(key);
         self.meta.entry_count += 1;
         if self.page.is_empty() {
             self.fences.push(&key);
@@ -100,32 +106,34 @@ impl<'a> RunWriter<'a> {
     /// # Errors
     ///
     /// Fails if the file cannot be written. It is then removed.
-    pub(crate) fn finish(mut self) -> Result<Option<Run>> {
-        if self.meta.entry_count == 0 {
+    pub(crate) fn finish(mut self) -> Result<Option<Part>> {
+        let Some(first) = self.first else {
             self.discard();
             return Ok(None);
-        }
-        match self.write_end() {
-            Ok(()) => Ok(Some(Run::new(self.meta, self.fences, self.filter))),
+        };
+        let filter = Filter::of_hashes(&std::mem::take(&mut self.filter_hashes));
+        match self.write_end(&filter) {
+            Ok(()) => {
+                self.meta.first = first.bytes().to_vec();
+                Ok(Some(Part::new(self.meta, first, self.fences, filter)))
+            }
             Err(error) => Err(self.abandon(error)),
         }
     }
 
-    fn write_end(&mut self) -> Result<()> {
+    fn write_end(&mut self, filter: &Filter) -> Result<()> {
         let content = self.page.finish();
         self.append_page(&content)?;
         self.meta.data_page_count = self.page_count;
-        self.meta.filter_len = self.filter.bytes().len() as u64;
+        self.meta.filter_len = filter.bytes().len() as u64;
         let fences = self.fences.bytes().to_vec();
         self.append_pages(&fences)?;
-        let filter = std::mem::replace(&mut self.filter, Filter::new(0));
         self.append_pages(filter.bytes())?;
-        self.filter = filter;
         if !self.page_count.is_multiple_of(GROUP) {
             self.append_parity();
         }
         self.write_bytes()?;
-        if rules::must_sync_run() { self.core.sync(&names::run(self.meta.number)) } else { Ok(()) }
+        if rules::must_sync_run() { self.core.sync(&names::part(self.meta.number)) } else { Ok(()) }
     }
 
     /// Removes the file after an error, and returns the error.
@@ -136,7 +144,7 @@ impl<'a> RunWriter<'a> {
 
     /// Removes the file.
     pub(crate) fn discard(self) {
-        self.core.delete(&names::run(self.meta.number)).ok();
+        self.core.delete(&names::part(self.meta.number)).ok();
     }
 
     fn append_pages(&mut self, bytes: &[u8]) -> Result<()> {
@@ -167,7 +175,7 @@ impl<'a> RunWriter<'a> {
     }
 
     fn write_bytes(&mut self) -> Result<()> {
-        self.core.write_at(&names::run(self.meta.number), self.len, self.len, &self.bytes)?;
+        self.core.write_at(&names::part(self.meta.number), self.len, self.len, &self.bytes)?;
         self.len += self.bytes.len() as u64;
         self.bytes.clear();
         Ok(())

@@ -268,6 +268,12 @@ impl Volume {
         for is_copy in copies() {
             state.append(&self.core, Body::Fold { span, into: upper, is_copy }, &[])?;
         }
+        // A filter that was planted can hide from a lookup what a range has.
+        let next = state.tables.own_blocks(layer, 0..u64::MAX).next().transpose()?;
+        if next.is_some_and(|(block, _)| block <= last) {
+            let problem = format!("layer {layer} has blocks that cannot be looked up");
+            return Err(Error::new(Kind::Corrupt, "tables", problem));
+        }
         Ok(())
     }
 

@@ -130,8 +130,8 @@ impl Volume {
     fn check_runs(&self, is_asked_to_stop: &impl Fn() -> bool) -> Vec<Finding> {
         let mut findings = Vec::new();
         let runs = self.read_state().tables.tree.runs().to_vec();
-        for run in runs {
-            let pages = run.pages();
+        for part in runs.iter().flat_map(|run| run.parts()) {
+            let pages = part.pages();
             for group in 0..pages.group_count() {
                 if is_asked_to_stop() {
                     return findings;
@@ -139,7 +139,7 @@ impl Volume {
                 for (page, can_be_restored) in pages.check_group(&self.core, group) {
                     let page =
                         page.map_or("a parity page".to_owned(), |page| format!("page {page}"));
-                    let object = format!("{}, {page}", names::run(run.number()));
+                    let object = format!("{}, {page}", names::part(part.number()));
                     let problem = if can_be_restored {
                         "the checksum does not match, and the other pages of its group restore it"
                     } else {

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
 use crate::rules;
-use crate::tree::{Run, RunMerge, write_run};
+use crate::tree::{RunMerge, write_run};
 
 /// The numbers of bytes and of records of the log from which on a checkpoint is due. Writes wait for it
 /// from twice as many on. A start after a crash reads and applies up to four times as many: those before
@@ -26,9 +26,9 @@ pub(super) struct Checkpoints {
     pub(super) last: Checkpoint,
     /// The number of the last one that was attempted.
     pub(super) last_number: u64,
-    /// The number of the last run whose file was begun.
-    pub(super) last_run: u64,
-    /// The runs that are being written.
+    /// The number of the last part of a run that was begun.
+    pub(super) last_part: u64,
+    /// The parts that are being written.
     pub(super) unfinished: BTreeSet<u64>,
     /// The segments that were dead when the volume was opened.
     pub(super) dead_at_open: BTreeSet<u64>,
@@ -108,10 +108,10 @@ impl Needed {
 }
 
 impl Checkpoints {
-    fn begin_run(&mut self) -> u64 {
-        self.last_run += 1;
-        self.unfinished.insert(self.last_run);
-        self.last_run
+    fn begin_part(&mut self) -> u64 {
+        self.last_part += 1;
+        self.unfinished.insert(self.last_part);
+        self.last_part
     }
 }
 
@@ -162,8 +162,9 @@ impl Volume {
             Due::Late => self.checkpoints(),
         };
         self.write_checkpoint(checkpoints)?;
-        let run_count = self.read_state().tables.tree.runs().len();
-        if run_count >= RUN_COUNT_MAX { self.merge_runs(&|| false).map(drop) } else { Ok(()) }
+        // The small runs are merged first; a merge of large ones may go on later.
+        let are_few = || self.read_state().tables.tree.runs().len() < RUN_COUNT_MAX;
+        if are_few() { Ok(()) } else { self.merge_runs(&are_few).map(drop) }
     }
 
     /// Writes the checkpoints that are due, so that writes do not wait for them, until
@@ -237,13 +238,13 @@ impl Volume {
         if rules::must_sync_before_checkpoint() {
             self.flush()?;
         }
-        let number = checkpoints.begin_run();
+        let number = checkpoints.begin_part();
         let run = write_run(&self.core, number, !has_runs, &changes);
         checkpoints.unfinished.remove(&number);
         let run = run?;
         checkpoint.runs.extend(run.as_ref().map(|run| run.meta()));
         checkpoint.runs.extend_from_slice(&checkpoints.last.runs);
-        self.publish(&mut checkpoints, checkpoint, run.as_deref())?;
+        self.publish(&mut checkpoints, checkpoint, run.as_ref().map(|_| number))?;
         self.state_mut().tables.tree.thaw(run);
         self.delete_old_files(&checkpoints)?;
         self.delete_dead_segments(needed, &checkpoints.dead_at_open)
@@ -267,33 +268,33 @@ impl Volume {
                 RunMerge::due(tables.tree.runs(), tables.entry_count())
             };
             let Some(merge) = merge else { return Ok(true) };
-            let number = self.checkpoints().begin_run();
-            let merged = merge.run(&self.core, number, is_asked_to_stop);
+            let number = self.checkpoints().begin_part();
+            let step = merge.step(&self.core, number, is_asked_to_stop);
             let mut checkpoints = self.checkpoints();
             checkpoints.unfinished.remove(&number);
-            let Some(merged) = merged? else { return Ok(false) };
+            let Some(step) = step? else { return Ok(false) };
             // The same tables at the same position, in other files.
             let mut checkpoint = checkpoints.last.clone();
-            let runs = merge.applied(self.read_state().tables.tree.runs(), merged.as_ref());
+            let runs = merge.applied(self.read_state().tables.tree.runs(), &step);
             checkpoint.runs = runs.iter().map(|run| run.meta()).collect();
-            self.publish(&mut checkpoints, checkpoint, merged.as_deref())?;
-            self.state_mut().tables.tree.replace(&merge, merged);
+            self.publish(&mut checkpoints, checkpoint, step.part_number())?;
+            self.state_mut().tables.tree.apply(&merge, &step);
             self.delete_old_files(&checkpoints)?;
         }
     }
 
-    /// Writes a checkpoint and its copy, and makes them durable, with the new run that they have.
+    /// Writes a checkpoint and its copy, and makes them durable, with the new part of a run that they have.
     fn publish(
         &self,
         checkpoints: &mut Checkpoints,
         mut checkpoint: Checkpoint,
-        run: Option<&Run>,
+        part: Option<u64>,
     ) -> Result<()> {
         checkpoints.last_number += 1;
         checkpoint.number = checkpoints.last_number;
-        checkpoint.last_run = checkpoints.last_run;
+        checkpoint.last_part = checkpoints.last_part;
         // A checkpoint must not survive a power cut that its runs do not.
-        let named = match run.filter(|_| rules::must_sync_run()) {
+        let named = match part.filter(|_| rules::must_sync_run()) {
             Some(_) => self.core.sync_names(),
             None => Ok(()),
         };
@@ -303,8 +304,8 @@ impl Volume {
                 self.core.delete(&name).ok();
             }
             let is_gone = self.core.sync_names().is_ok();
-            if let Some(run) = run.filter(|_| is_gone) {
-                self.core.delete(&names::run(run.number())).ok();
+            if let Some(part) = part.filter(|_| is_gone) {
+                self.core.delete(&names::part(part)).ok();
             }
         }
         written?;
@@ -328,12 +329,13 @@ impl Volume {
         self.core.sync_names()
     }
 
-    /// Deletes the checkpoints before the last one, and the runs that it does not have.
+    /// Deletes the checkpoints before the last one, and the parts of runs that it does not have.
     fn delete_old_files(&self, checkpoints: &Checkpoints) -> Result<()> {
         self.delete_old_checkpoints(checkpoints.last_number)?;
-        let runs = checkpoints.last.runs.iter().map(|run| run.number);
-        let kept: BTreeSet<u64> = runs.chain(checkpoints.unfinished.iter().copied()).collect();
-        self.delete_if(|name| names::parse_run(name).is_some_and(|run| !kept.contains(&run)))
+        let parts = checkpoints.last.runs.iter().flat_map(|run| &run.parts);
+        let unfinished = checkpoints.unfinished.iter().copied();
+        let kept: BTreeSet<u64> = parts.map(|part| part.number).chain(unfinished).collect();
+        self.delete_if(|name| names::parse_part(name).is_some_and(|part| !kept.contains(&part)))
     }
 
     fn delete_old_checkpoints(&self, number: u64) -> Result<()> {

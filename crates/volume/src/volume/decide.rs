@@ -70,6 +70,7 @@ impl Volume {
         let mode = settings.mode;
         let mut lookups = Lookups::default();
         if mode.is_deduplicating()
+            && rules::must_look_up(marks.is_some())
             && let Some(target) = tables.find_equal(&fingerprint, &mut lookups.absent)?
         {
             if !settings.verifies_duplicates || self.is_stored_as(tables, target, bytes) {
@@ -197,7 +198,7 @@ impl Volume {
     ) -> std::result::Result<Arc<[u8]>, Unreadable> {
         let (place, len) = (stored.place, stored.payload_len as usize);
         let added = state.log.added_bytes(place.segment, stored.payload_offset(), len);
-        if let Some(payload) = added {
+        if let Some(payload) = added.filter(|_| rules::must_read_added()) {
             // If the append fails, another block gets the number, so that this one is not kept.
             let block = self.core.decode_added(stored, payload);
             return block.map(Into::into).map_err(|error| Unreadable { error, reference: None });

@@ -100,9 +100,9 @@ impl Volume {
         let needed = Needed::of(&checkpoint);
         let segments = listed.iter().filter_map(|name| names::parse_segment(name));
         let dead_at_open = segments.filter(|segment| needed.is_dead(*segment)).collect();
-        // A file of a run that was never published may be there.
-        let runs = listed.iter().filter_map(|name| names::parse_run(name));
-        let last_run = runs.max().unwrap_or_default().max(checkpoint.last_run);
+        // The file of a part that was never published may be there.
+        let parts = listed.iter().filter_map(|name| names::parse_part(name));
+        let last_part = parts.max().unwrap_or_default().max(checkpoint.last_part);
         let used = listed.iter().filter_map(|name| core.folder.size(name).ok()).sum();
         core.used_bytes.store(used, Ordering::Relaxed);
         Ok(Volume {
@@ -122,7 +122,7 @@ impl Volume {
             checkpoints: Mutex::new(Checkpoints {
                 last: checkpoint,
                 last_number,
-                last_run,
+                last_part,
                 unfinished: BTreeSet::new(),
                 dead_at_open,
             }),

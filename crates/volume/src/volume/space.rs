@@ -27,6 +27,14 @@ impl Space {
         Space { limit, reserve, free: AtomicU64::new(0), countdown: AtomicU64::new(0) }
     }
 
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    pub(super) fn reserve(&self) -> u64 {
+        self.reserve
+    }
+
     /// Asks the storage again at the next write, because files were deleted.
     pub(super) fn ask_again(&self) {
         self.countdown.store(0, Ordering::Relaxed);
@@ -34,13 +42,23 @@ impl Space {
 }
 
 impl Volume {
-    /// Returns `true` if writes may soon be refused.
-    pub(super) fn is_short_of_space(&self) -> bool {
+    /// Returns the error that writes may soon meet: they have taken seven eighths of the limit, or as much of the
+    /// storage that little is free beside the reserve. Returns `None` if there is room.
+    pub(super) fn shortage(&self) -> Option<Error> {
         let Space { limit, reserve, .. } = &self.space;
         let used = self.core.used_bytes.load(Ordering::Relaxed);
-        let free = self.core.folder.free_bytes();
-        limit.is_some_and(|limit| used > limit / 8 * 7)
-            || free.is_some_and(|free| free < used / 8 + 2 * reserve)
+        if let Some(limit) = limit.filter(|limit| used > limit / 8 * 7) {
+            let problem = format!("the files have {used} bytes, and may have {limit}");
+            return Some(Error::new(Kind::Full, "volume", problem));
+        }
+        let free = self.core.folder.free_bytes().filter(|free| *free < used / 8 + 2 * reserve)?;
+        let problem = format!("{free} bytes are free, of which writes leave {reserve}");
+        Some(Error::new(Kind::Full, "storage", problem))
+    }
+
+    /// Returns `true` if writes may soon be refused.
+    pub(super) fn is_short_of_space(&self) -> bool {
+        self.shortage().is_some()
     }
 
     /// Checks that a client may write `len` bytes.

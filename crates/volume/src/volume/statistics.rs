@@ -47,6 +47,12 @@ pub struct Statistics {
     pub live_bytes: u64,
     /// The bytes of all files of the volume.
     pub physical_bytes: u64,
+    /// The bytes that the storage has free, if it tells.
+    pub free_bytes: Option<u64>,
+    /// The bytes that all files may have at most, if there is a limit.
+    pub limit: Option<u64>,
+    /// The free bytes that writes leave.
+    pub reserve: u64,
     /// The bytes of the files of the tables, with parity, fences and filters.
     pub table_bytes: u64,
     /// The bytes of each table.
@@ -85,7 +91,7 @@ impl Volume {
         let state = self.read_state();
         let tables = &state.tables;
         let totals = &tables.totals;
-        let runs = tables.tree.runs().iter();
+        let parts = tables.tree.runs().iter().flat_map(|run| run.parts());
         Ok(Statistics {
             size: tables.catalog.disks.values().map(|disk| disk.size).sum(),
             block_size: self.block_size() as u64,
@@ -106,7 +112,10 @@ impl Volume {
             feature_count: totals.feature_count,
             live_bytes: tables.live_bytes.values().sum(),
             physical_bytes,
-            table_bytes: runs.map(|run| run.pages().file_len()).sum(),
+            free_bytes: folder.free_bytes(),
+            limit: self.space.limit(),
+            reserve: self.space.reserve(),
+            table_bytes: parts.map(|part| part.pages().file_len()).sum(),
             bytes_by_table: tables.bytes(),
             table_memory_bytes: tables.tree.active_bytes() + tables.tree.index_bytes(),
             lost_block_count: totals.lost_count,

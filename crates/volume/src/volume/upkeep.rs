@@ -14,7 +14,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 impl Volume {
     /// Writes the checkpoints that are due and cleans the log, in two threads, until `is_asked_to_stop`
     /// returns `true`, which is asked at least every 100 ms. `warn` is told of errors, after which
-    /// reads and writes go on: a write that meets the same error fails with it.
+    /// reads and writes go on: a write that meets the same error fails with it. It is told as well when
+    /// space becomes short.
     pub fn keep_up(
         &self,
         is_asked_to_stop: &(dyn Fn() -> bool + Sync),
@@ -30,7 +31,13 @@ impl Volume {
                     warn("cannot write a checkpoint", &error);
                 }
             });
+            let mut is_told = false;
             while !is_asked_to_stop() {
+                let shortage = self.shortage();
+                if let Some(error) = shortage.as_ref().filter(|_| !is_told) {
+                    warn("writes may soon be refused", error);
+                }
+                is_told = shortage.is_some();
                 let merged = self.merge_for(CLEAN_EVERY, is_asked_to_stop);
                 // What a client leaves without a flush is not kept in memory for long.
                 let ended = merged.and_then(|()| self.end_partial_if_any());

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{FaultyFolder, Folder, Kept, Survival};
+use cutpoint_volume::{FaultyFolder, Folder, Kept, Mutant, Survival, activate};
 
 use crate::support::{BLOCK, Opened, create, open, open_folder, options, read, try_open, write};
 
@@ -108,17 +108,24 @@ fn power_cut_during_writes_and_cleaning_leaves_what_was_flushed() {
 /// A call in the middle of another one.
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A folder that calls a hook when names are synced, and another one before bytes are written, once.
+/// A folder that calls a hook when names are synced, another one before bytes are written, and another one before
+/// they are read, once.
 #[derive(Clone)]
 struct Hooked {
     folder: FaultyFolder,
     hook: Arc<Mutex<Option<Hook>>>,
     on_write: Arc<Mutex<Option<Hook>>>,
+    on_read: Arc<Mutex<Option<Hook>>>,
 }
 
 impl Hooked {
     fn new(folder: &FaultyFolder) -> Hooked {
-        Hooked { folder: folder.clone(), hook: Arc::default(), on_write: Arc::default() }
+        Hooked {
+            folder: folder.clone(),
+            hook: Arc::default(),
+            on_write: Arc::default(),
+            on_read: Arc::default(),
+        }
     }
 }
 
@@ -146,6 +153,10 @@ impl Folder for Hooked {
     }
 
     fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let hook = self.on_read.lock().expect("a hook").take();
+        if let Some(hook) = hook {
+            hook();
+        }
         self.folder.read_at(name, offset, buffer)
     }
 
@@ -248,4 +259,111 @@ fn burst_on_a_block_that_is_being_written_is_made_once_that_is_there() {
         assert_eq!((statistics.full_count, dependents), (1, 1), "{mode}");
         assert_eq!(read(&volume, 1).expect("read"), other, "{mode}");
     }
+}
+
+/// Section IV, (a) and (b): several clients write the same new block at the same moment, again and again. All
+/// threads break the rule of the mutant.
+pub(crate) fn equal_blocks_at_once(mutant: Option<Mutant>) -> Result<(), String> {
+    const CLIENTS: u32 = 4;
+    const BLOCKS: u32 = 400;
+    let volume = open(&create((CLIENTS * BLOCKS).into(), 4096, "burst"));
+    let barrier = Barrier::new(CLIENTS as usize);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (volume, barrier) = (&volume, &barrier);
+            scope.spawn(move || {
+                activate(mutant);
+                for block in 0..BLOCKS {
+                    barrier.wait();
+                    let bytes = SplitMix64::bytes(block.into(), BLOCK);
+                    write(volume, (client * BLOCKS + block).into(), &bytes);
+                }
+            });
+        }
+    });
+    volume.audit()?;
+    let statistics = volume.statistics().map_err(|error| error.to_string())?;
+    let counts = (statistics.full_count, statistics.counters.duplicate_count);
+    let expected = (u64::from(BLOCKS), u64::from(BLOCKS * (CLIENTS - 1)));
+    if counts == expected { Ok(()) } else { Err(format!("{counts:?}, not {expected:?}")) }
+}
+
+#[test]
+fn blocks_that_clients_write_at_once_are_stored_once() {
+    assert_eq!(equal_blocks_at_once(None), Ok(()));
+}
+
+/// Section IV, (c): a burst refers to a block of the same request, which is not in the log yet.
+pub(crate) fn burst_on_a_block_of_its_request() -> Result<(), String> {
+    for mode in ["burst", "delta"] {
+        let volume = open(&create(8, 4096, mode));
+        let request = [content(1, 1), content(1, 2)].concat();
+        volume.write(0, &request).map_err(|error| error.to_string())?;
+        let statistics = volume.statistics().map_err(|error| error.to_string())?;
+        let dependents = statistics.burst_count + statistics.delta_count;
+        if (statistics.full_count, dependents, statistics.counters.cancelled_count) != (1, 1, 0) {
+            return Err(format!("{mode}: {statistics:?}"));
+        }
+        if read(&volume, 1).map_err(|error| error.to_string())? != content(1, 2) {
+            return Err(format!("{mode}: other bytes"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn burst_refers_to_a_block_of_its_request() {
+    assert_eq!(burst_on_a_block_of_its_request(), Ok(()));
+}
+
+/// Section IV, (d): a burst is padded whatever is written beside it.
+#[test]
+fn burst_is_padded_while_another_block_is_written() {
+    let volume = write_during_an_append("burst", &content(1, 1), content(1, 2));
+    let statistics = volume.statistics().expect("statistics");
+    assert_eq!((statistics.burst_count, statistics.burst_bytes), (1, 512));
+    assert_eq!(statistics.counters.burst_bytes, 1, "without padding");
+}
+
+/// Section IV, (e): while a burst is read, the cleaner moves it and its reference block. The read still takes two
+/// reads of the log, and so does the next one.
+#[test]
+fn burst_that_is_moved_while_it_is_read_takes_two_reads() {
+    let folder = create(64, 4096, "burst");
+    let hooked = Hooked::new(&folder);
+    let volume = Arc::new(open_folder(Arc::new(hooked.clone()), &options()).expect("opened"));
+    write(&volume, 0, &content(1, 1));
+    write(&volume, 1, &content(1, 2));
+    // Most blocks of the segment die.
+    for round in 0..3 {
+        let bytes = |block: u64| SplitMix64::bytes(100 * block + round, BLOCK);
+        (2..16).for_each(|block| write(&volume, block, &bytes(block)));
+    }
+    volume.checkpoint().expect("written");
+    let moved = || volume.statistics().expect("statistics").counters.moved_count;
+    assert_eq!(moved(), 0);
+    let (cleaner, thread) = (Arc::clone(&volume), Arc::new(Mutex::new(None)));
+    let started = Arc::clone(&thread);
+    let read_count = || folder.read_count();
+    let reads_of = |read: &dyn Fn()| {
+        let before = read_count();
+        read();
+        read_count() - before
+    };
+    // The pages of the tables are in memory from here on.
+    let mut bytes = vec![0; BLOCK];
+    volume.read(BLOCK as u64, &mut bytes).expect("read");
+    *hooked.on_read.lock().expect("a hook") = Some(Box::new(move || {
+        let thread = std::thread::spawn(move || cleaner.clean().expect("cleaned"));
+        std::thread::sleep(Duration::from_millis(50));
+        *started.lock().expect("a thread") = Some(thread);
+    }));
+    volume.read(BLOCK as u64, &mut bytes).expect("read");
+    assert_eq!(bytes, content(1, 2), "while it is moved");
+    let thread = thread.lock().expect("a thread").take().expect("the hook was called");
+    thread.join().expect("cleaned");
+    assert!(moved() >= 2, "{} blocks were moved", moved());
+    assert_eq!(read(&volume, 1).expect("read"), content(1, 2), "after it was moved");
+    assert!(reads_of(&|| drop(read(&volume, 1).expect("read"))) <= 2);
+    assert_eq!(volume.audit(), Ok(()), "the tables");
 }

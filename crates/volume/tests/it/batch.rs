@@ -19,6 +19,7 @@ fn counts(volume: &Opened) -> Statistics {
     let bytes_by_table = TableBytes::default();
     Statistics {
         physical_bytes: 0,
+        free_bytes: None,
         table_bytes: 0,
         bytes_by_table,
         table_memory_bytes: 0,

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cutpoint_volume::{Folder, Kind, OpenOptions};
+use cutpoint_testing::SplitMix64;
+use cutpoint_volume::{Folder, Kind, OpenOptions, Survival};
 
 use crate::support::{Opened, block, create, open_folder, options, read, shared, write};
 
@@ -81,4 +82,63 @@ fn writes_tell_of_a_checkpoint_that_fails_in_the_thread() {
         assert_eq!(failed.expect("a write fails").kind(), Kind::Io);
     });
     assert!(ended.is_err());
+}
+
+/// Compares blocks and tables after each part of a merge of runs that have several parts, in this process and in the
+/// next.
+pub(crate) fn merge_part_by_part() -> Result<(), String> {
+    let failed = |error: cutpoint_volume::Error| error.to_string();
+    let content = |number: u64| SplitMix64::bytes(number, 4096);
+    let folder = create(6400, 4096, "exact");
+    let volume = open_folder(shared(&folder), &options_of_the_program()).expect("opened");
+    let mut expected: Vec<Option<u64>> = vec![None; 6400];
+    // Writes blocks from `first` on, trims some of the first ones, and writes a checkpoint.
+    let mut change = |first: u64, count: u64, trimmed: std::ops::Range<u64>| {
+        for number in first..first + count {
+            write(&volume, number, &content(number));
+            expected[usize::try_from(number).expect("small")] = Some(number);
+        }
+        for number in trimmed.map(|number| number * 2) {
+            volume.trim(number * 4096, 4096).expect("trimmed");
+            expected[usize::try_from(number).expect("small")] = None;
+        }
+        volume.checkpoint()
+    };
+    // An old run of several parts, and a newer one that deletes some of its entries.
+    (0..4).try_for_each(|round| change(600 * round, 600, 0..0)).map_err(failed)?;
+    volume.merge_runs(&|| false).map_err(failed)?;
+    for round in 0..4 {
+        change(2400 + 1000 * round, 1000, 100 * round..100 * (round + 1)).map_err(failed)?;
+    }
+    volume.merge_runs(&|| false).map_err(failed)?;
+    // More deletions, so that both are merged.
+    change(0, 0, 400..1600).map_err(failed)?;
+    let compare = |volume: &Opened| {
+        for (number, expected) in (0..).zip(&expected).step_by(13) {
+            let found = read(volume, number).map_err(|error| error.to_string())?;
+            if found != expected.map_or(vec![0; 4096], content) {
+                return Err(format!("block {number}"));
+            }
+        }
+        volume.audit()
+    };
+    let mut part_count = 0;
+    loop {
+        let sync_count = folder.sync_count();
+        let has_written_a_part = || folder.sync_count() > sync_count;
+        let is_over = volume.merge_runs(&has_written_a_part).map_err(failed)?;
+        compare(&volume)?;
+        let next = folder.after_power_cut(Survival::Synced);
+        compare(&open_folder(shared(&next), &options_of_the_program()).map_err(failed)?)?;
+        if is_over {
+            break;
+        }
+        part_count += 1;
+    }
+    if part_count > 5 { Ok(()) } else { Err(format!("{part_count} parts")) }
+}
+
+#[test]
+fn merge_of_large_runs_is_right_after_each_part() {
+    assert_eq!(merge_part_by_part(), Ok(()));
 }

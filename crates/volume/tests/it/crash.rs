@@ -319,7 +319,7 @@ fn power_cut_before_every_call_leaves_written_values_and_all_flushed_ones() {
     for seed in 0..4 {
         cut_at_every_call(seed, 40, &mut refused).expect("no value is wrong");
     }
-    let files = ["checkpoint", "run", "segment"];
+    let files = ["checkpoint", "part", "segment"];
     let calls = ["create", "delete", "sync", "write"];
     let calls = calls.iter().flat_map(|call| files.map(|file| format!("{call} {file}")));
     let calls: BTreeSet<String> = calls.chain(["sync names".to_owned()]).collect();

@@ -2,9 +2,12 @@
 
 use cutpoint_volume::{Mutant, Survival, activate};
 
-use crate::at_once::overwrite_during_a_checkpoint;
+use crate::at_once::{
+    burst_on_a_block_of_its_request, equal_blocks_at_once, overwrite_during_a_checkpoint,
+};
 use crate::batch::{refused_requests, remains_of_a_refused_request};
 use crate::burst::{made_of, opened_with_a_burst};
+use crate::checkpointer::merge_part_by_part;
 use crate::crash::{Check, Run, storm};
 use crate::damage::{bad_sector, flip_headers, flips, with_damaged_block};
 use crate::layers::{flip_change, live};
@@ -165,7 +168,7 @@ fn mutants_of_the_layers_are_noticed() {
         Mutant::TakesOldest,
     ] {
         let lives = || {
-            (0..30).for_each(live);
+            let _: u32 = (0..30).map(live).sum();
             Ok(())
         };
         assert!(under(mutant, lives).is_err(), "{mutant:?} was not noticed");
@@ -284,6 +287,13 @@ fn mutant_that_deletes_the_older_checkpoint_early_is_noticed() {
 }
 
 #[test]
+fn mutants_of_writes_at_once_are_noticed() {
+    let is_noticed = |_| equal_blocks_at_once(Some(Mutant::LooksUpAhead)).is_err();
+    assert!((0..50).any(is_noticed), "was not noticed");
+    assert_noticed(Mutant::ReadsAddedFromLog, burst_on_a_block_of_its_request);
+}
+
+#[test]
 fn mutant_that_forgets_freed_blocks_is_noticed() {
     assert_noticed(Mutant::ForgetsFreedBlocks, overwrite_during_a_checkpoint);
 }
@@ -291,6 +301,7 @@ fn mutant_that_forgets_freed_blocks_is_noticed() {
 #[test]
 fn mutant_that_reuses_segments_of_an_earlier_process_is_noticed() {
     assert_noticed(Mutant::ReusesOldDead, number_that_is_used_again);
+    assert_noticed(Mutant::KeepsMerged, merge_part_by_part);
 }
 
 #[test]

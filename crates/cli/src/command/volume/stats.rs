@@ -1,5 +1,7 @@
 //! `volume stats`: shows the sizes of a virtual disk.
 
+use std::path::Path;
+
 use anyhow::Result;
 use cutpoint_terminal::units::short_size;
 
@@ -14,7 +16,7 @@ pub(crate) fn run(args: &Args, secrets: &Secrets, report: &Report) -> Result<Exi
     let answer = super::request(&args.folder, &Request::Stats, secrets, report)?;
     let Answer::Stats { stats } = answer else { return Ok(Exit::Well) };
     if args.prometheus {
-        prometheus(&stats, report)?;
+        prometheus(&args.folder, &stats, report)?;
     } else if report.is_json() {
         report.event(&Event::Summary(Summary::VolumeStats(*stats)))?;
     } else {
@@ -25,8 +27,10 @@ pub(crate) fn run(args: &Args, secrets: &Secrets, report: &Report) -> Result<Exi
     Ok(Exit::Well)
 }
 
-/// Prints all numbers of the event as metrics.
-fn prometheus(stats: &VolumeStats, report: &Report) -> Result<()> {
+/// Prints all numbers of the event as metrics of the volume in a folder.
+fn prometheus(folder: &Path, stats: &VolumeStats, report: &Report) -> Result<()> {
+    let path = std::path::absolute(folder)?.to_string_lossy().into_owned();
+    let path = path.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let value = serde_json::to_value(stats)?;
     let numbers = |prefix: &str, value: &serde_json::Value| {
         let fields = value.as_object().into_iter().flatten();
@@ -37,7 +41,7 @@ fn prometheus(stats: &VolumeStats, report: &Report) -> Result<()> {
     let writes = numbers("cutpoint_volume_writes", &value["writes"]).into_iter();
     for ((name, value), kind, suffix) in gauges.chain(writes.map(|it| (it, "counter", "_total"))) {
         report.line(&format!("# TYPE {name}{suffix} {kind}"))?;
-        report.line(&format!("{name}{suffix} {value}"))?;
+        report.line(&format!("{name}{suffix}{{volume=\"{path}\"}} {value}"))?;
     }
     Ok(())
 }
@@ -57,6 +61,11 @@ fn tables(stats: &VolumeStats) -> String {
         each.map(|(name, bytes)| format!("{name} {}", units::size(bytes))).collect();
     let all = units::size(stats.table_bytes);
     if each.is_empty() { all } else { format!("{all}: {}", each.join(", ")) }
+}
+
+fn on_disk(stats: &VolumeStats) -> String {
+    let limit = stats.limit_bytes.map(|limit| format!(", limit {}", units::size(limit)));
+    units::size(stats.physical_bytes) + &limit.unwrap_or_default()
 }
 
 fn mode(stats: &VolumeStats) -> String {
@@ -79,7 +88,7 @@ fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
         ("bursts", stored(stats.burst_bytes, stats.burst_count)),
         ("deltas", stored(stats.delta_bytes, stats.delta_count)),
         ("ratio", stats.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))),
-        ("on disk", units::size(stats.physical_bytes)),
+        ("on disk", on_disk(stats)),
         ("tables", tables(stats)),
         (
             "writes",
