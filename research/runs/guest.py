@@ -30,9 +30,9 @@ done
 """
 
 
-def put_program(root: Path, program: str) -> None:
+def put_program(root: Path, program: str | Path) -> None:
     """Copies a program and its libraries to a root file system."""
-    path = shutil.which(program)
+    path = str(shutil.which(program))
     libraries = re.findall(r"(/\S+) \(0x", call(["ldd", path]))
     for source in [path, *libraries]:
         copy = root / source.lstrip("/")

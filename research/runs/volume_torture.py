@@ -100,6 +100,7 @@ poweroff -f
 POWER = """
 mount -t ext4 -o noatime /dev/vda /mnt || poweroff -f
 mkdir /tmp
+export CUTPOINT_PASSPHRASE=torture
 cutpoint volume serve /mnt/volume --listen unix:/tmp/socket --quiet &
 until [ -S /tmp/socket ]; do sleep 1; done
 nbd-client -N main -unix /tmp/socket /dev/nbd0 || poweroff -f
@@ -165,7 +166,7 @@ class Rig:
         self.args, self.folder, self.system = args, folder, system
         self.mount = folder / "mount"
         self.volume = Volume(args.program.resolve(), folder / "volume")
-        self.volume.create(SIZE, args.block, mode, args.create.split())
+        self.volume.create(SIZE, args.block, mode, tuple(args.create))
 
     def make(self, device: Path) -> None:
         if self.system == "ext4":
@@ -655,7 +656,7 @@ def power(args, mode: str, folder: Path) -> str:
     volume = Volume(args.program.resolve(), mount / "volume")
     size = POWER_PARTS << 20
     with mounted(image, mount, "loop"):
-        volume.create(size, args.block, mode, args.create.split())
+        volume.create(size, args.block, mode, tuple(args.create))
     machine = guest.Guest(args.kernel, folder / "guest", [*guest.DISK, "nbd"], POWER.format(parts=POWER_PARTS))
     guest.put_program(machine.root, program)
     guest.put_program(machine.root, "nbd-client")
@@ -702,8 +703,7 @@ def page_of(args, rows: list[tuple]) -> str:
     described = dict(re.findall(r"^  (\w+) +(.+)$", __doc__, re.MULTILINE))
     names = list(dict.fromkeys(name for name, *_ in rows))
     words = f"--rounds {args.rounds} --seconds {args.seconds:g} --operations {args.operations} --seed {args.seed}"
-    command = f"research/runs/volume_torture.py --modes '{args.modes}' --block {args.block} {words}"
-    command += f" --create '{args.create}'" * bool(args.create) + " --encrypted" * args.encrypted
+    command = f"research/runs/volume_torture.py --modes '{args.modes}' {words}"
     # The outcomes of a case are beside each other.
     lines = [row for name in names for row in rows if row[0] == name]
     return "\n".join(
@@ -723,15 +723,26 @@ def page_of(args, rows: list[tuple]) -> str:
 CASES = {case.__name__: case for case in (fsx, verify, files, postgres, sqlite, requests, vm, client, power)}
 
 
+def choose(args, kind: str) -> str:
+    """Makes the volumes of the next cases those of a kind, such as `delta+64k+zstd+encrypted`, and returns its mode."""
+    mode, *words = kind.split("+")
+    args.block = 65536 if "64k" in words else 4096
+    args.create = ["--compression", "zstd"] if "zstd" in words else []
+    if "encrypted" in words:
+        os.environ["CUTPOINT_PASSPHRASE"] = "torture"
+    else:
+        os.environ.pop("CUTPOINT_PASSPHRASE", None)
+    return mode
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, required=True, help="cutpoint")
     parser.add_argument("--work", type=Path, required=True, help="folder for volumes; a tmpfs costs no disk")
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--modes", default="exact;burst", help="modes with ; between them")
-    parser.add_argument("--block", type=int, default=4096)
-    parser.add_argument("--create", default="", help="further options of `volume create`")
-    parser.add_argument("--encrypted", action="store_true", help="encrypt the volumes")
+    parser.add_argument(
+        "--modes", default="exact;burst", help="modes with ; between them; +64k, +zstd and +encrypted: such volumes"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="kills of each case")
     parser.add_argument("--seconds", type=float, default=5.0, help="longest time before a kill")
     parser.add_argument("--operations", type=int, default=5000, help="operations of fsx")
@@ -743,10 +754,9 @@ def main() -> int:
     end_on_signals()
     if os.geteuid() != 0:
         parser.error("mounts need root")
-    if args.encrypted:
-        os.environ["CUTPOINT_PASSPHRASE"] = "torture"
     rows = []
-    for mode in args.modes.split(";"):
+    for kind in args.modes.split(";"):
+        mode = choose(args, kind)
         for name in args.cases.split(","):
             folder = Path(tempfile.mkdtemp(prefix="volume-torture-", dir=args.work))
             began = time.monotonic()
@@ -760,8 +770,8 @@ def main() -> int:
             finally:
                 remove_leftovers(folder)
                 shutil.rmtree(folder, ignore_errors=True)
-            print(f"{mode}, {name}: {', '.join(part for part in row if part)}", flush=True)
-            rows.append((name, mode, *row))
+            print(f"{kind}, {name}: {', '.join(part for part in row if part)}", flush=True)
+            rows.append((name, kind, *row))
     if args.page:
         args.page.write_text(page_of(args, rows), encoding="utf-8")
     return 1 if any(outcome == "FAILED" for _, _, outcome, *_ in rows) else 0

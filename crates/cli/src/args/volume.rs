@@ -172,7 +172,7 @@ pub(crate) struct VolumeServe {
     pub(crate) verify_duplicates: Option<Switch>,
     /// Use up to SIZE of memory for changes and pages of the tables
     ///
-    /// Up to 4 bytes for each stored block come to it. Less memory means more checkpoints and reads.
+    /// 2 bytes (exact) to 6 bytes (delta) for each stored block come to it. Less memory means more checkpoints and reads.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_large_size)]
     pub(crate) memory: u64,
     /// Refuse writes as a full disk does when all files take SIZE
