@@ -151,13 +151,11 @@ impl<'a> BaseSegments<'a> {
         let past = offset - start;
         let is_cut_point = past.is_multiple_of(self.zeros_len)
             && (past == 0 || offset - self.zeros_len + self.needed_len <= end);
-        if !is_cut_point {
-            return Ok(None);
-        }
-        if self.is_same_up_to(offset, end - offset, stream_end)? {
+        if is_cut_point && self.is_same_up_to(offset, end - offset, stream_end)? {
             return Ok(Some(SamePart::Zeros(end - offset)));
         }
-        // The chunks whose end is decided by zeros that have not changed.
+        // The chunks whose end is decided by zeros that have not changed, wherever those of the
+        // previous version begin.
         let changed = self.changed.next(offset).unwrap_or(u64::MAX);
         let decided = end.min(changed).min(stream_end).saturating_sub(offset);
         let count = match decided.checked_sub(self.needed_len) {

@@ -123,6 +123,33 @@ fn recipes_by_a_map_are_those_of_a_complete_read() {
     }
 }
 
+/// Chunks of zeros behind a change begin elsewhere than those of the previous version.
+#[test]
+fn zeros_behind_a_change_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("image");
+    for cut in ["fastcdc:avg=8k", "seqcdc:avg=8k", "mincdc:min=4k,max=16k", "fixed:size=10000"] {
+        let mut random = SplitMix64::new(5);
+        let mut bytes = random.take(12 << 20);
+        bytes[100_000..].fill(0);
+        let repository = repository(cut);
+        fs::write(&path, &bytes).unwrap();
+        save(&repository, &path, None).unwrap();
+        for start in [2_000_000, 90_000, 12_500_000, 2_100_000] {
+            bytes[start..start + 5000].copy_from_slice(&random.take(5000));
+            File::options().write(true).open(&path).unwrap().write_all_at(&bytes, 0).unwrap();
+            let changed = one(start as u64..start as u64 + 5000);
+            let by_map = save(&repository, &path, Some(changed)).unwrap();
+            let complete = save(&repository, &path, None).unwrap();
+            let contents =
+                [&by_map, &complete].map(|it| content(&repository, it.snapshot.unwrap()));
+            assert!(contents[0] == contents[1], "{cut}, change at {start}: the recipes differ");
+            let read = by_map.statistics.read_bytes;
+            assert!(read < 1_000_000, "{cut}, change at {start}: {read} bytes are read");
+        }
+    }
+}
+
 /// The data of a file with holes is cut from hole to hole.
 #[test]
 fn recipes_of_files_with_holes_are_those_of_a_complete_read() {
