@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -344,6 +345,41 @@ fn changed_parts_of_a_disk_are_those_since_a_snapshot() {
     assert_eq!(served.end("-TERM"), Some(0));
 }
 
+/// What a client reads of a snapshot takes the place of a device here.
+#[test]
+fn disk_is_saved_by_its_changed_parts_and_imported_again() {
+    let sandbox = Sandbox::with_repository();
+    let create = ["volume", "create", "disk", "--size", "4M", "--mode", "exact"];
+    sandbox.run(create.into_iter().chain(["--encryption", "none"])).well();
+    let served = ServedVolume::new(&sandbox, &[]);
+    let mut client = served.client();
+    let snapshot = |name| sandbox.run(["volume", "snapshot", "disk", "main", name]).well();
+    let save = |bytes: &[u8], words: &[&str]| {
+        // Not replaced: another file would be read as a whole.
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(sandbox.path("device"));
+        file.and_then(|mut file| file.write_all(bytes)).expect("written");
+        let events = sandbox.json(["backup", "device"].iter().chain(words).copied());
+        events.last().expect("a summary")["read_bytes"].as_u64()
+    };
+    assert_eq!(client.write(0, &SplitMix64::bytes(1, 3 << 20)), 0);
+    snapshot("one");
+    assert_eq!(save(&client.read(0, 4 << 20).1, &[]), Some(4 << 20), "everything");
+    assert_eq!(client.write(1 << 20, &SplitMix64::bytes(2, 8192)), 0);
+    snapshot("two");
+    let map = sandbox.run(["volume", "changed", "disk", "main@one", "main@two"]).well();
+    fs::write(sandbox.path("map"), map.text()).expect("written");
+    let (_, bytes) = client.read(0, 4 << 20);
+    let read_bytes = save(&bytes, &["--changed-blocks", "map"]);
+    assert!(read_bytes < Some(1 << 20), "{read_bytes:?}");
+    assert_eq!(served.end("-TERM"), Some(0));
+    let words = ["volume", "import", "new", "--from-snapshot", "latest:device"];
+    sandbox.run(words.into_iter().chain(["--encryption", "none"])).well();
+    fs::rename(sandbox.path("disk"), sandbox.path("old")).expect("renamed");
+    fs::rename(sandbox.path("new"), sandbox.path("disk")).expect("renamed");
+    assert!(contents(&sandbox, 4 << 20) == bytes, "the disk as it was saved");
+}
+
 #[test]
 fn counters_are_printed_for_prometheus() {
     let sandbox = created("exact");
@@ -355,6 +391,46 @@ fn counters_are_printed_for_prometheus() {
     }
     assert!(text.contains(&format!("cutpoint_volume_size_bytes{label} 1048576\n")), "{text}");
     assert!(text.contains("# TYPE cutpoint_volume_writes_full_count_total counter\n"), "{text}");
+}
+
+/// The unit as it is installed, but for its paths.
+#[test]
+fn unit_of_systemd_is_valid_and_serves_an_encrypted_volume() {
+    let sandbox = Sandbox::new();
+    let passphrase = sandbox.path("passphrase");
+    fs::write(&passphrase, "a passphrase\n").expect("written");
+    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).expect("changed");
+    let root = sandbox.path("").display().to_string();
+    let words = ["--size", "1M", "--passphrase-file", "passphrase"];
+    sandbox.run(["volume", "create", "db"].into_iter().chain(words)).well();
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/cutpoint-volume@.service");
+    let unit = fs::read_to_string(unit).expect("the unit");
+    let unit = unit
+        .replace("/usr/bin/cutpoint", env!("CARGO_BIN_EXE_cutpoint"))
+        .replace("/var/lib/cutpoint/volumes/", &root)
+        .replace("/run/cutpoint/", &root);
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    let start = start.replace("%i", "db").replace("%d/", &root);
+    let (program, words) = start.split_once(' ').expect("a program and its arguments");
+    assert_eq!(program, env!("CARGO_BIN_EXE_cutpoint"));
+    let mut process = Served::new(sandbox.command(words.split(' ')).arg("--json"));
+    assert_eq!(process.event()["type"], "serving");
+    assert_eq!(Client::connect(&sandbox.path("db.socket")).read(0, 4096), (0, vec![0; 4096]));
+    sandbox
+        .run(["volume", "snapshot", "db", "main", "one", "--passphrase-file", "passphrase"])
+        .well();
+    let (_, code) = process.end("-TERM");
+    assert_eq!(code, Some(0), "the signal of the unit");
+    assert!(unit.contains("\nKillSignal=SIGTERM\n"), "the signal of the unit");
+    let copy = sandbox.path("cutpoint-volume@.service");
+    fs::write(&copy, unit).expect("written");
+    let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&copy).output();
+    match verified {
+        Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{output:?}"),
+        Err(_) => {
+            cutpoint_testing::skipped("systemd-analyze is not installed: the unit is not verified")
+        }
+    }
 }
 
 #[test]
