@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/volume.md"
 FOLDER = Path("/srv")
 # The variable that tells the script that it has its own `/srv`.
-IS_ALONE = "CUTPOINT_VOLUME_PAGE"
+IS_ALONE = "CUTPOINT_VOLUME_WALKTHROUGH"
 # Commands that run until Ctrl-C, each in a terminal of its own, and what they print once they can be used.
 FOREGROUND = {"cutpoint volume serve": r"served at", "cutpoint volume connect": r"(/dev/\w+)"}
 
