@@ -137,14 +137,22 @@ impl MergeStep {
     }
 }
 
-/// Returns `true` if the runs can be those of a map: those that are being merged are neighbours, and the run
-/// before them, which is the result, ends where they begin.
+/// Returns `true` if the runs can be those of a map: those that are being merged are neighbours behind the
+/// result of their merge, which ends where they begin. Several merges can be in progress, because those of
+/// small runs go before one of large runs.
 pub(crate) fn are_consistent(runs: &[Arc<Run>]) -> bool {
-    let Some(first) = runs.iter().position(|run| run.is_merging()) else { return true };
-    let (newer, merging) = runs.split_at(first);
-    let from = merging[0].from();
-    let last = newer.last().and_then(|output| output.parts().last());
-    let ends_before = last.is_some_and(|part| Some(*part.first()) < from);
-    let mut older = merging.iter().skip_while(|run| run.from() == from);
-    ends_before && older.all(|run| !run.is_merging())
+    let mut groups = runs.chunk_by(|one, other| one.is_merging() == other.is_merging());
+    let Some(first) = groups.next() else { return true };
+    if first[0].is_merging() {
+        return false;
+    }
+    let mut output = first.last();
+    groups.all(|group| {
+        let output = std::mem::replace(&mut output, group.last());
+        let from = group[0].from();
+        let last = output.and_then(|output| output.parts().last());
+        !group[0].is_merging()
+            || last.is_some_and(|part| Some(*part.first()) < from)
+                && group.iter().all(|run| run.from() == from)
+    })
 }

@@ -288,7 +288,7 @@ fn runs_of_a_merge_in_progress_are_neighbours_behind_its_result() {
     assert!(are_consistent(&[0, 1, 0]));
     assert!(are_consistent(&[0, 0]));
     assert!(!are_consistent(&[1, 2]), "no result");
-    assert!(!are_consistent(&[0, 1, 0, 2]), "another run between");
+    assert!(are_consistent(&[0, 1, 0, 2]), "another merge in progress");
     let from = runs[1].from().expect("merging");
     let later = Arc::new(runs[2].rest(*runs[0].parts()[0].first()));
     assert!(later.from() < Some(from));
@@ -308,4 +308,45 @@ fn stopped_merge_leaves_no_file() {
     let stopped = merge.step(&pair.core, 99, &|| true).expect("no error");
     assert!(stopped.is_none(), "it was stopped");
     assert_eq!(folder.names().expect("names"), names);
+}
+
+/// Writes runs of keys in all tables, none of which is deleted or written again.
+fn write_runs(pair: &mut Pair, count: usize) {
+    for _ in 0..count {
+        for _ in 0..500 {
+            let key = key(pair.map.len() as u64);
+            pair.tree.put(key, &[7; 60]);
+            pair.map.insert(key, vec![7; 60]);
+        }
+        pair.write_run();
+    }
+}
+
+/// Returns the number of merges that are in progress.
+fn merges_in_progress(pair: &Pair) -> usize {
+    let runs = pair.tree.runs().windows(2);
+    runs.filter(|runs| !runs[0].is_merging() && runs[1].is_merging()).count()
+}
+
+/// A merge of small runs has several parts as well, and is in progress while one of large runs is.
+#[test]
+fn merges_of_small_runs_go_before_those_in_progress() {
+    let mut pair = Pair::new(&FaultyFolder::default(), 3);
+    let mut counts = [0; 4];
+    for round in 0..120 {
+        let (new_count, step_count) = (pair.numbers.below(3), pair.numbers.below(20));
+        write_runs(&mut pair, new_count);
+        for _ in 0..step_count {
+            pair.merge();
+            counts[merges_in_progress(&pair)] += 1;
+        }
+        if round % 10 == 0 {
+            pair.open_again();
+            pair.compare(700);
+        }
+    }
+    assert!(counts[1..].iter().all(|count| *count > 5), "{counts:?}");
+    while pair.merge() {}
+    pair.open_again();
+    pair.compare(pair.map.len());
 }
