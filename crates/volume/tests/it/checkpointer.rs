@@ -142,3 +142,29 @@ pub(crate) fn merge_part_by_part() -> Result<(), String> {
 fn merge_of_large_runs_is_right_after_each_part() {
     assert_eq!(merge_part_by_part(), Ok(()));
 }
+
+/// Small runs are merged while the merge of larger ones is in progress, so that a power cut meets both.
+#[test]
+fn merges_of_several_levels_in_progress_survive_a_power_cut() {
+    let content = |number: u64| SplitMix64::bytes(number, 4096);
+    let folder = create(9000, 4096, "exact");
+    let volume = open_folder(shared(&folder), &options_of_the_program()).expect("opened");
+    let mut numbers = SplitMix64::new(2);
+    for round in 1..=60 {
+        for number in (round - 1) * 150..round * 150 {
+            write(&volume, number, &content(number));
+        }
+        volume.checkpoint().expect("written");
+        for _ in 0..numbers.below(3) {
+            let sync_count = folder.sync_count();
+            let has_written_a_part = || folder.sync_count() > sync_count;
+            volume.merge_runs(&has_written_a_part).expect("merged");
+            let next = folder.after_power_cut(Survival::Synced);
+            let next = open_folder(shared(&next), &options_of_the_program());
+            let next = next.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            for number in (0..round * 150).step_by(97) {
+                assert!(read(&next, number).expect("read") == content(number), "{number}");
+            }
+        }
+    }
+}
