@@ -16,7 +16,8 @@ use crate::tree::{RunMerge, write_run};
 /// a checkpoint was begun, and those while it was written.
 const BYTES_MAX: u64 = 128 * 1024 * 1024;
 const RECORDS_MAX: u64 = 8 * 1024;
-/// The number of runs from which on a write waits for a merge.
+/// The number of runs from which on a write waits for a merge. Those that are being merged do not count, because
+/// a merge of large runs may take long.
 const RUN_COUNT_MAX: usize = 24;
 
 /// The checkpoints of a volume.
@@ -162,8 +163,11 @@ impl Volume {
             Due::Late => self.checkpoints(),
         };
         self.write_checkpoint(checkpoints)?;
-        // The small runs are merged first; a merge of large ones may go on later.
-        let are_few = || self.read_state().tables.tree.runs().len() < RUN_COUNT_MAX;
+        let are_few = || {
+            let state = self.read_state();
+            let waiting = state.tables.tree.runs().iter().filter(|run| !run.is_merging());
+            waiting.count() < RUN_COUNT_MAX
+        };
         if are_few() { Ok(()) } else { self.merge_runs(&are_few).map(drop) }
     }
 
